@@ -149,7 +149,7 @@ class Potentials:
         return Potentials.deferred(unary, transitions, self.lengths, self.xp)
 
     def gradient(self, unary: Array, transitions: Array) -> Potentials:
-        """Return a gradient in the shapes of these potentials, which a kernel has computed.
+        """Return a gradient in the shapes of these potentials, or their scores with more of -inf.
 
         The arrays are not checked: they are C-contiguous and have the dtype of the potentials.
         """
@@ -191,7 +191,6 @@ class Potentials:
         upper = allowed.astype(self.unary.dtype, order="C")
         upper -= 0.5
         upper *= float("inf")
-        # No check: -inf is always valid.
         return self.gradient(self.xp.minimum(self.unary, upper, out=upper), self.transitions)
 
     def constrain(self, constraints: Constraints | None) -> Potentials:
@@ -204,7 +203,7 @@ class Potentials:
         for tokens, allowed in (starts, constraints.start), (ends, constraints.end):
             unary[tokens] = xp.where(xp.asarray(allowed), unary[tokens], forbidden)
         allowed = xp.asarray(constraints.transitions)
-        return self.with_scores(unary, xp.where(allowed, self.transitions, forbidden))
+        return self.gradient(unary, xp.where(allowed, self.transitions, forbidden))
 
     def scale(self, factor: float) -> Potentials:
         """Return these potentials times a positive factor, the inverse temperature."""

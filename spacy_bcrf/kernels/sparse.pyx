@@ -206,6 +206,7 @@ cdef TokenValues _tokens(tuple arrays, int n_columns) except *:
     cdef const int64_t[::1] bag_starts
     cdef const uint64_t[::1] bag_values
     cdef int bags
+    cdef Py_ssize_t i, at
     values, words, bag_starts, bag_values, bags, lengths = arrays
     check_lengths(lengths, values.shape[0])
     if words.shape[0] != values.shape[0]:
@@ -216,8 +217,11 @@ cdef TokenValues _tokens(tuple arrays, int n_columns) except *:
             f"values and {bags} bags"
         )
     if bags:
-        check_starts("bag_starts", bag_starts, bag_values.shape[0])
         check_ids("words", words, 0, <int>((bag_starts.shape[0] - 1) // bags))
+        # The bags of these words alone: a cache has those of all words before.
+        for i in range(words.shape[0]):
+            at = words[i] * <Py_ssize_t>bags
+            check_starts("bag_starts", bag_starts[at : at + bags + 1], bag_values.shape[0])
     tokens.singles = <int>values.shape[1]
     tokens.bags = bags
     tokens.values, tokens.words = &values[0, 0], &words[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc, Token
 from spacy.training import Example
+from spacy.util import minibatch
 from thinc.api import Model
 
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
@@ -41,6 +42,15 @@ class Prediction(NamedTuple):
     user_data: UserData
     candidates: list[CandidateSpan] | None = None
     spans: ScoredSpans | None = None
+
+
+def batches(labeling: LabelingModel, stream: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
+    """Yield batches of documents, of a sparse chain at most BATCH_SIZE.
+
+    It does not gain from more, but the garbage collector and the cache lose.
+    """
+    is_sparse = labeling.hooks.learn is not None
+    return minibatch(stream, size=min(size, BATCH_SIZE) if is_sparse else size)
 
 
 class Component(Protocol):

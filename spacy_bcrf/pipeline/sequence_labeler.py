@@ -11,7 +11,7 @@ from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
-from spacy.util import check_lexeme_norms, minibatch
+from spacy.util import check_lexeme_norms
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
@@ -25,7 +25,7 @@ from . import training
 from .codecs import Codec
 from .gold import Gold, Problems, read_gold
 from .platt_scaling import PlattScaling
-from .prediction import Prediction, annotate_each, predict, write
+from .prediction import Prediction, annotate_each, batches, predict, write
 from .queries import PosteriorQueries
 from .settings import (
     Control,
@@ -251,7 +251,7 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Yield the annotated documents. The error handler gets only those that fail alone."""
-        for docs in minibatch(stream, size=batch_size):
+        for docs in batches(self.labeling, stream, batch_size):
             try:
                 written: Iterable[Doc] = self.write(docs, self.predict(docs))
             except Exception:

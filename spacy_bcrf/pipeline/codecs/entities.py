@@ -22,6 +22,7 @@ from spacy_bcrf.annotation.arrays import (
     DocBatch,
     Values,
     read_doc,
+    read_docs,
     read_gold,
 )
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE
@@ -44,7 +45,7 @@ class EntityCodec(PartialSpanCodec):
     """Entities as tags of a scheme, under sentence starts, whitespace and preset entities."""
 
     what = "entities"
-    attributes: ClassVar[Attributes] = (*ATTRIBUTES, SENT_START, IS_SPACE)
+    attributes: ClassVar[Attributes] = (ENT_IOB, SENT_START, IS_SPACE)
 
     def __init__(
         self,
@@ -121,9 +122,10 @@ class EntityCodec(PartialSpanCodec):
         self, batch: DocBatch, ignore_annotation: bool = False
     ) -> tuple[Bools | None, Bools | None]:
         """Return the tags that preset entities, sentence starts and whitespace allow."""
-        iob, types, sent_start, is_space = batch.values[:, : len(self.attributes)].T
+        iob, sent_start, is_space = batch.values[:, : len(self.attributes)].T
         if ignore_annotation:
-            iob, types = np.zeros_like(iob), np.zeros_like(types)
+            iob = np.zeros_like(iob)
+        types = read_docs(batch, (ENT_TYPE,))[:, 0] if iob.any() else iob
         allowed = self.entities.lattice(iob, types, sent_start == 1, is_space == 1, batch.is_first)
         return allowed, (is_space == 1) & (iob != BEGIN) & (iob != INSIDE)
 
