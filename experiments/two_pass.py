@@ -1,4 +1,4 @@
-"""Compare a sparse chain with one of two passes on whole documents: dev, several orders.
+"""Compare a sparse chain with one of two passes on whole documents, several orders.
 
     python -m experiments.two_pass uner --corpora DIR --seeds 3
 
@@ -26,25 +26,30 @@ from spacy_bcrf.io.text import find_file, read_lines
 MODEL = {"@architectures": "spacy-bcrf.LinearChain.v1", "objective": "crf"}
 
 
-class Columns(NamedTuple):
-    """Files of train and dev, columns of the word and the tag, and the share of train in the first.
+def files_of(pattern: str, names: str) -> tuple[str, ...]:
+    """Return the names of the files of train, dev and test."""
+    return tuple(pattern % name for name in names.split())
 
-    With a share, both parts are documents of the first file, in random order.
+
+class Columns(NamedTuple):
+    """Files of train, dev and test, columns of the word and the tag, and the share of train.
+
+    With a share, train and dev are documents of the first file, in random order.
     """
 
-    files: tuple[str, str]
+    files: tuple[str, ...]
     word: int
     tag: int
     share: float = 1.0
 
 
 CORPORA = {
-    "uner": Columns(("uner-english-ewt/en_ewt-ud-dev.iob2",) * 2, 1, 2, 0.7),
-    "jnlpba": Columns(("jnlpba/train.tsv", "jnlpba/devel.tsv"), 0, 1),
-    "wnut17": Columns(("wnut17/wnut17train.conll", "wnut17/emerging.dev.conll"), 0, 1),
-    "ewt-pos": Columns(
-        ("ud-english-ewt/en_ewt-ud-train.conllu", "ud-english-ewt/en_ewt-ud-dev.conllu"), 1, 3
+    "uner": Columns(files_of("uner-english-ewt/en_ewt-ud-%s.iob2", "dev dev test"), 1, 2, 0.7),
+    "jnlpba": Columns(files_of("jnlpba/%s.tsv", "train devel test"), 0, 1),
+    "wnut17": Columns(
+        files_of("wnut17/%s", "wnut17train.conll emerging.dev.conll emerging.test.annotated"), 0, 1
     ),
+    "ewt-pos": Columns(files_of("ud-english-ewt/en_ewt-ud-%s.conllu", "train dev test"), 1, 3),
 }
 
 
@@ -54,27 +59,29 @@ def main() -> None:
     add_corpora_option(parser)
     parser.add_argument("--passes", type=int, default=8)
     parser.add_argument("--seeds", type=int, default=1, help="orders of the training documents")
+    parser.add_argument("--part", choices=["dev", "test"], default="dev", help="part to measure")
     args = parser.parse_args()
-    rows = [("corpus", "two_pass", "dev", "seconds of training")]
+    rows = [("corpus", "two_pass", args.part, "seconds of training")]
     for name in args.tasks:
         task = TASKS[name]
         for two_pass in (False, True):
             scores, seconds = [], []
             for seed in range(args.seeds):
                 nlp = task.make_nlp({**MODEL, "templates": task.templates, "two_pass": two_pass})
-                train, dev = read(args.corpora, CORPORA[name], nlp.vocab, name == "ewt-pos")
+                train, dev, test = read(args.corpora, CORPORA[name], nlp.vocab, name == "ewt-pos")
                 random.Random(seed).shuffle(train)
                 start = time.process_time()
                 fit_sparse_chain(nlp, task.examples(nlp, train), args.passes)
                 seconds.append(time.process_time() - start)
-                scores.append(100 * nlp.evaluate(task.examples(nlp, dev))[task.score])
+                part = dev if args.part == "dev" else test
+                scores.append(100 * nlp.evaluate(task.examples(nlp, part))[task.score])
             cells = mean_and_deviation(scores, 2), mean_and_deviation(seconds, 1)
             rows.append((name, str(two_pass), *cells))
     print(markdown_table(rows))
 
 
 def read(corpora: Path, columns: Columns, vocab: Vocab, is_pos: bool) -> list[list[Doc]]:
-    """Read the documents of train and dev."""
+    """Read the documents of train, dev and test."""
     parts = [
         [make_doc(rows, vocab, is_pos) for rows in read_documents(corpora / file, columns)]
         for file in columns.files
@@ -83,7 +90,7 @@ def read(corpora: Path, columns: Columns, vocab: Vocab, is_pos: bool) -> list[li
         docs = parts[0]
         random.Random(0).shuffle(docs)
         cut = int(columns.share * len(docs))
-        parts = [docs[:cut], docs[cut:]]
+        parts[:2] = docs[:cut], docs[cut:]
     return parts
 
 

@@ -118,6 +118,11 @@ class _Parts:
         """Return the files of both parts, converted and split where they must be."""
         if dev is not None and not dev.exists():
             raise ValueError(f"{dev}: no such file or folder")
+        if dev is not None and dev.samefile(train):
+            raise ValueError(
+                f"{dev}: the dev part is the training part; expected other documents, or no --dev, "
+                "which holds some out"
+            )
         found = self._convert(train, "train.spacy")
         if dev is None:
             return self._hold_out(found)

@@ -193,7 +193,8 @@ def test_bad_files_are_one_line_and_leave_nothing(tmp_path):
     few = tmp_path / "few.conll"
     few.write_text("Anna B-PER\n\nBo B-PER\n")
     for train, dev, message in [
-        (empty, empty, "no sentences"),
+        (SAMPLE / "train.conllu", SAMPLE / "train.conllu", "the dev part is the training part"),
+        (empty, SAMPLE / "dev.conllu", "no sentences"),
         (few, None, "2 documents are too few to hold some out"),
         (few, tmp_path / "none.conll", "none.conll: no such file or folder"),
     ]:
