@@ -71,10 +71,13 @@ class Classes:
         cells = classes[self._counts.pairs] @ [size, 1]
         counts = np.bincount(cells, self._counts.numbers, size * size)
         self._n = counts.reshape(size, size)
+        self._f, self._of_left, self._of_right = f(self._n), self._n.sum(axis=1), self._n.sum(axis=0)
         self._sizes = np.bincount(classes, minlength=size)
-        self._spelled = np.zeros((size, letters, letters))
-        for word, pairs in enumerate(self._letters):
-            np.add.at(self._spelled[classes[word]], tuple(pairs), 1)
+        # The classes of a pair of letters are neighbours in memory.
+        self._spelled = np.zeros((letters, letters, size))
+        for word, (first, second) in enumerate(self._letters):
+            np.add.at(self._spelled, (first, second, classes[word]), 1)
+        self._begun = self._spelled.sum(axis=1)
 
     def move(self, word: int) -> bool:
         """Move a word to its best class. RETURNS whether it moved."""
@@ -95,7 +98,7 @@ class Classes:
         n = self._n
         bigrams = f(n).sum() - f(n.sum(axis=1)).sum() - f(n.sum(axis=0)).sum()
         spelled = self._spelled + SMOOTHING
-        letters = self._spelled * np.log(spelled / spelled.sum(axis=2, keepdims=True))
+        letters = self._spelled * np.log(spelled / spelled.sum(axis=1, keepdims=True))
         return float(bigrams + letters.sum())
 
     def _neighbours(self, word: int) -> tuple[NDArray, NDArray, float]:
@@ -114,8 +117,15 @@ class Classes:
         self._n[to] += sign * after
         self._n[:, to] += sign * before
         self._n[to, to] += sign * own
+        self._f[to], self._f[:, to] = f(self._n[to]), f(self._n[:, to])
+        self._of_left += sign * before
+        self._of_left[to] += sign * (after.sum() + own)
+        self._of_right += sign * after
+        self._of_right[to] += sign * (before.sum() + own)
         self._sizes[to] += sign
-        np.add.at(self._spelled[to], tuple(self._letters[word]), sign)
+        first, second = self._letters[word]
+        np.add.at(self._spelled, (first, second, to), sign)
+        np.add.at(self._begun, (first, to), sign)
         self.classes[word] = to
 
     def _gains(self, word: int, after: NDArray, before: NDArray, own: float) -> NDArray:
@@ -125,13 +135,12 @@ class Classes:
         """
         n, diagonal = self._n, np.diag(self._n)
         right, left = np.flatnonzero(after), np.flatnonzero(before)
-        rows, columns = n[:, right], n[left]
-        gains = (f(rows + after[right]) - f(rows)).sum(axis=1)
-        gains += (f(columns + before[left, None]) - f(columns)).sum(axis=0)
+        gains = (f(n[:, right] + after[right]) - self._f[:, right]).sum(axis=1)
+        gains += (f(n[left] + before[left, None]) - self._f[left]).sum(axis=0)
         # The class itself is among its neighbours: one cell gets both counts.
         gains += f(diagonal + after + before + own) - f(diagonal + after) - f(diagonal + before)
         gains += f(diagonal)
-        of_left, of_right = n.sum(axis=1), n.sum(axis=0)
+        of_left, of_right = self._of_left, self._of_right
         gains -= f(of_left + after.sum() + before + own) - f(of_left)
         gains -= f(of_right + before.sum() + after + own) - f(of_right)
         others = f(of_left + before) - f(of_left), f(of_right + after) - f(of_right)
@@ -140,9 +149,9 @@ class Classes:
     def _spell(self, word: int) -> NDArray:
         """Return the log-probability of the letters of a word in each class, (C,)."""
         first, second = self._letters[word]
-        seen = self._spelled[:, first, second] + SMOOTHING
-        total = self._spelled[:, first].sum(axis=2) + SMOOTHING * self._n_letters
-        return np.log(seen / total).sum(axis=1)
+        seen = self._spelled[first, second] + SMOOTHING
+        total = self._begun[first] + SMOOTHING * self._n_letters
+        return np.log(seen / total).sum(axis=0)
 
 
 def _letter_pairs(words: list[str]) -> tuple[list[NDArray[np.int64]], int]:
