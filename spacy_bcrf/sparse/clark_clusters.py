@@ -71,7 +71,8 @@ class Classes:
         cells = classes[self._counts.pairs] @ [size, 1]
         counts = np.bincount(cells, self._counts.numbers, size * size)
         self._n = counts.reshape(size, size)
-        self._f, self._of_left, self._of_right = f(self._n), self._n.sum(axis=1), self._n.sum(axis=0)
+        self._f = f(self._n)
+        self._of_left, self._of_right = self._n.sum(axis=1), self._n.sum(axis=0)
         self._sizes = np.bincount(classes, minlength=size)
         # The classes of a pair of letters are neighbours in memory.
         self._spelled = np.zeros((letters, letters, size))
