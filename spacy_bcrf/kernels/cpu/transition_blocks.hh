@@ -26,7 +26,8 @@ template <class R> struct TransitionBlock {
 // Return the bits of up to 64 scores that are not -inf. NaN is not forbidden.
 template <class In> std::uint64_t allowed_bits(const In* scores, size_t n) {
     int forbidden = 0;
-    BCRF_VECTORIZE for (size_t k = 0; k < n; ++k) forbidden += scores[k] == -infinity<In>;
+#pragma omp simd reduction(+ : forbidden)
+    for (size_t k = 0; k < n; ++k) forbidden += scores[k] == -infinity<In>;
     std::uint64_t bits = forbidden ? 0 : ~std::uint64_t(0) >> (64 - n);
     for (size_t k = 0; k < n && forbidden; ++k) bits |= std::uint64_t(scores[k] != -infinity<In>) << k;
     return bits;
@@ -142,8 +143,9 @@ class LiveTags {
         const auto keep = [&](int i, int neighbour) {
             // Most neighbours have equal tags.
             const int before = 2 * neighbour - i;
-            const Bits *others = alive + size_t(neighbour) * words, *last = alive + size_t(before) * words;
-            const bool again = shared_ && before >= 0 && before < s.length && std::equal(others, others + words, last);
+            const Bits* others = alive + size_t(neighbour) * words;
+            const bool again = shared_ && before >= 0 && before < s.length &&
+                               std::equal(others, others + words, alive + size_t(before) * words);
             if (const R* edge = s.edge(std::min(i, neighbour)); edge != loaded_) {
                 loaded_ = edge;
                 for (int u = 0; u < tags_; ++u) read(edge + size_t(u) * tags_, &after_[size_t(u) * words]);
