@@ -213,8 +213,8 @@ FOREIGN := build/foreign
 CLANG ?= clang++
 LLD ?= lld
 FOREIGN_FILES := tests/kernels/check_vectors.cc $(wildcard spacy_bcrf/kernels/cpu/targets/*.cc)
-FOREIGN_FLAGS := -O2 -std=c++17 -fno-math-errno -ffp-contract=fast -pthread -Ispacy_bcrf/kernels \
-	-Ispacy_bcrf/kernels/cpu
+FOREIGN_FLAGS := -O2 -std=c++17 -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp-simd -fno-tree-vectorize \
+	-pthread -Ispacy_bcrf/kernels -Ispacy_bcrf/kernels/cpu
 WINE := WINEPREFIX=$(CURDIR)/$(FOREIGN)/wine WINEDEBUG=-all $(firstword $(wildcard /usr/lib/wine/wine64) wine)
 
 .PHONY: foreign

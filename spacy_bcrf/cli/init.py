@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from filecmp import cmp
 from pathlib import Path
 from typing import Annotated
 
@@ -118,7 +119,7 @@ class _Parts:
         """Return the files of both parts, converted and split where they must be."""
         if dev is not None and not dev.exists():
             raise ValueError(f"{dev}: no such file or folder")
-        if dev is not None and dev.samefile(train):
+        if dev is not None and (dev.samefile(train) or cmp(dev, train, shallow=False)):
             raise ValueError(
                 f"{dev}: the dev part is the training part; expected other documents, or no --dev, "
                 "which holds some out"

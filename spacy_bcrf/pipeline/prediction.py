@@ -45,10 +45,13 @@ class Prediction(NamedTuple):
 
 
 def batches(labeling: LabelingModel, stream: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
-    """Yield batches of documents, of a sparse chain at most BATCH_SIZE.
+    """Return batches of documents, of a sparse chain at most BATCH_SIZE.
 
-    It does not gain from more, but the garbage collector and the cache lose.
+    It does not gain from more, but the garbage collector and the cache lose. ValueError for a size
+    below 1, with which spaCy's batches lose all documents.
     """
+    if not isinstance(size, int | np.integer) or size < 1:
+        raise ValueError(f"[{labeling.name}] batch_size must be a positive integer, got {size!r}")
     is_sparse = labeling.hooks.learn is not None
     return minibatch(stream, size=min(size, BATCH_SIZE) if is_sparse else size)
 

@@ -98,6 +98,20 @@ LAYOUTS = {
         "test_reference.py::test_mean_field",
     ),
 }
+LIVE_TAGS = {
+    "live tags, edges": Mutant(
+        "transition_blocks.hh",
+        "shared_ && before >= 0",
+        "before >= 0",
+        "test_transition_blocks.py::test_tags_that_no_allowed_labeling_uses_are_found",
+    ),
+    "live tags, equal": Mutant(
+        "transition_blocks.hh",
+        "std::equal(others, others + words, alive + size_t(before) * words)",
+        "true",
+        "test_transition_blocks.py::test_tags_that_no_allowed_labeling_uses_are_found",
+    ),
+}
 NUMBERS = {
     "Plain, inverse": Mutant(
         "numbers.hh", "return R(1) / a;", "return R(1) / (a + a);", "test_kernels.py"
@@ -273,7 +287,7 @@ LIMITS = {
         "test_reference.py::test_a_finite_mask_forbids_a_tag",
     ),
 }
-MUTANTS = {**LAYOUTS, **NUMBERS, **VISITORS, **THRESHOLDS, **LIMITS}
+MUTANTS = {**LAYOUTS, **LIVE_TAGS, **NUMBERS, **VISITORS, **THRESHOLDS, **LIMITS}
 
 
 def write(folder: Path) -> None:
@@ -303,10 +317,18 @@ def build(folder: Path, objects: Path) -> None:
     """Compile the mutants for the instruction set in use, and link them with other objects."""
     kernels_of = folder / "spacy_bcrf/kernels"
     isa = kernels.instruction_set()
-    flags = ["-O2", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
-    flags += ["-fPIC", "-pthread", "-Wno-psabi", f"-I{kernels_of}", f"-I{kernels_of}/cpu"]
+    flags = ["-O2", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
+    flags += [
+        "-ffp-contract=fast",
+        "-fPIC",
+        "-pthread",
+        "-Wno-psabi",
+        f"-I{kernels_of}",
+        f"-I{kernels_of}/cpu",
+    ]
     source, made = kernels_of / f"cpu/targets/{isa}.cc", folder / f"{isa}.o"
     subprocess.run(["g++", *flags, "-c", source, "-o", made], check=True)
+    # The searches of the baseline serve all instruction sets: their mutants need BCRF_ISA=baseline.
     others = [path for path in objects.rglob("*.o") if path.stem != isa]
     module = kernels_of / f"native{sysconfig.get_config_var('EXT_SUFFIX')}"
     subprocess.run(["g++", "-shared", "-pthread", *others, made, "-o", module], check=True)

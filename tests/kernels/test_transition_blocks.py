@@ -176,3 +176,41 @@ def test_wrong_transitions_are_not_forbidden(value, scale):
         assert not np.isfinite(
             native.bregman(np, unary, transitions, lengths, options, "sum").value
         ).any()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("tags", [2, 5, 64, 70])
+def test_tags_that_no_allowed_labeling_uses_are_found(tags, shared):
+    """A beam of one prefix then finds a labeling if there is one, and projections know."""
+    rng = np.random.default_rng(tags)
+    for share in 0.5 / tags, 1.2 / tags, 3 / tags:
+        lengths = rng.integers(1, 7, size=40).astype("int32")
+        n = lengths.sum()
+        unary = rng.normal(size=(n, tags))
+        transitions = rng.normal(size=(tags, tags) if shared else (n, tags, tags))
+        unary[rng.random(unary.shape) < 0.3] = -np.inf
+        transitions[rng.random(transitions.shape) > share] = -np.inf
+        batch = unary, transitions, lengths
+        is_possible = [bool(np.isfinite(brute_force_best(s))) for s in sequences_of(*batch)]
+        assert np.isfinite(kernels.beam_search(*batch, 1, 1)[1][:, 0]).tolist() == is_possible
+        found = kernels.bregman(*batch, BregmanOptions(3, 1.0, None)).value
+        assert np.isfinite(found).tolist() == is_possible
+
+
+def sequences_of(unary, transitions, lengths):
+    """Yield the tag scores (L, T) and the transitions (L - 1, T, T) of each sequence."""
+    start = 0
+    for length in lengths.tolist():
+        edges = transitions if transitions.ndim == 2 else transitions[start : start + length - 1]
+        shape = (length - 1, *transitions.shape[-2:])
+        yield unary[start : start + length], np.broadcast_to(edges, shape)
+        start += length
+
+
+def brute_force_best(sequence):
+    """Return the score of the best labeling, from all prefixes by their last tag."""
+    scores, edges = sequence
+    best = scores[0]
+    for own, edge in zip(scores[1:], edges, strict=True):
+        best = (best[:, None] + edge).max(axis=0) + own
+    return best.max()

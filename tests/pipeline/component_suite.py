@@ -276,6 +276,13 @@ class ComponentSuite:
         with pytest.raises(ValueError, match="no poison"):
             next(stream)
 
+    def test_a_batch_size_that_would_lose_documents_is_refused(self):
+        nlp = self.blank()
+        pipe = nlp.add_pipe(self.factory)
+        for size in (0, -1, 1.5, "3"):
+            with pytest.raises(ValueError, match=f"batch_size must be .* got {size!r}"):
+                list(pipe.pipe([nlp.make_doc("some words")], batch_size=size))
+
     def test_a_batch_without_annotation_changes_no_weights(self):
         nlp, _ = self.trained(steps=2)
         pipe = nlp.get_pipe(self.factory)

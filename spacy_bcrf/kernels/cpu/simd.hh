@@ -245,12 +245,9 @@ template <class R> struct Extent {
 template <class R> BCRF_INLINE Extent<R> extent(const R* x, size_t n) {
     constexpr size_t W = lanes<R>;
     if (!n) return {infinity<R>, -infinity<R>, 0, true};
-    if (n < W) {
-        R few[W];
-        // Repeating a number changes nothing.
-        for (size_t i = 0; i < W; ++i) few[i] = x[i < n ? i : 0];
-        return extent(few, W);
-    }
+    R few[W];  // repeating a number changes nothing
+    for (size_t i = 0; n < W && i < W; ++i) few[i] = x[i < n ? i : 0];
+    if (n < W) x = few, n = W;
     const Vec<R> inf = broadcast(infinity<R>);
     Vec<R> low = inf, top = -inf, least = inf, finite = inf;
     for (size_t i = 0; i < n; i += W) {
