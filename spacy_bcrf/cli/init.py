@@ -111,9 +111,11 @@ class _Parts:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            for path in self.new:
-                path.unlink(missing_ok=True)
+        written = [path for path in self.new if path.exists()]
+        if kind is not None and written:
+            for path in written:
+                path.unlink()
+            typer.echo(f"removed again: {', '.join(map(str, written))}", err=True)
 
     def prepare(self, train: Path, dev: Path | None) -> dict[str, Path]:
         """Return the files of both parts, converted and split where they must be."""
