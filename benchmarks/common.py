@@ -236,7 +236,7 @@ def write_results(
         {"title": title, "notes": "; ".join(lines), "columns": list(columns), "rows": list(cells)}
     )
     arguments = [
-        "DIR" if before == "--corpora" else word
+        "DIR" if before in ("--corpora", "--against") else word
         for before, word in zip(["", *sys.argv[1:]], sys.argv[1:], strict=False)
     ]
     found = {
