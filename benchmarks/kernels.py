@@ -90,7 +90,9 @@ def main() -> None:
     print_table("Small calls", rows_of_calls(medians), "us of processor time")
     if args.against:
         before = {name: medians_of(times) for name, times in others.items()}
-        print_table("Ratios", rows_of_ratios(before, medians), "time of the other checkout / of this one")
+        print_table(
+            "Ratios", rows_of_ratios(before, medians), "time of the other checkout / of this one"
+        )
 
 
 def medians_of(turns: list[Times]) -> Times:
