@@ -25,10 +25,12 @@ from setuptools.errors import CompileError, PlatformError
 # No -march=native: a wheel must run on any processor, so it contains the kernels for several
 # instruction sets (cpu/targets). No -ffast-math: the kernels rely on infinities. GCC fuses products
 # and sums by default, Clang within an expression only.
-optimize_args = ["-O3", "-fno-math-errno", "-fno-trapping-math"]
-optimize_args += ["-ffp-contract=fast", "-fopenmp-simd"]
-# The kernels of native write out their vectors. To vectorize other loops than those that ask for it
-# takes a tenth of the compiler's time and makes none faster.
+optimize_args = [
+    *("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"),
+    "-fopenmp-simd",  # for loops that ask for vectors, see BCRF_VECTORIZE
+]
+# The kernels of native write out their vectors. Vectorizing loops that do not ask for it takes a
+# tenth of the compiler's time and makes none faster.
 native_args = ["-fno-tree-vectorize"]
 if sys.platform == "win32":
     # Templates that Clang parses late, as MSVC does, lose the instruction set of cpu/targets.

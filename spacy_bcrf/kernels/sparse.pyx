@@ -218,7 +218,7 @@ cdef TokenValues _tokens(tuple arrays, int n_columns) except *:
         )
     if bags:
         check_ids("words", words, 0, <int>((bag_starts.shape[0] - 1) // bags))
-        # The bags of these words alone: a cache has those of all words before.
+        # Only the bags of these words: a cache holds those of all earlier words.
         for i in range(words.shape[0]):
             at = words[i] * <Py_ssize_t>bags
             check_starts("bag_starts", bag_starts[at : at + bags + 1], bag_values.shape[0])

@@ -73,7 +73,7 @@ void for_each_tile(const Batch<R>& batch, const std::vector<Tile<R>>& tiles, dou
         }
     });
     for (size_t p = 1; p < chunks.size(); ++p)
-#pragma omp simd
+#pragma omp simd  // target.hh comes after the headers of all instruction sets
         for (size_t i = 0; i < size; ++i) total[i] += sums[(p - 1) * size + i];
 }
 

@@ -122,7 +122,8 @@ template <class R> double plain_lane_share(const Shape& shape) {
 // The share for lanes of wide numbers to be faster than rows.
 template <class R> double wide_lane_share(const Shape& shape) {
     // Without blocks, plain doubles are faster, and rows of many tags.
-    if (shape.alone && (shape.tags >= 32 || (sizeof(R) == 4 && fits_plain<double>(shape.operation, shape.range)))) return 2;
+    const bool doubles = sizeof(R) == 4 && fits_plain<double>(shape.operation, shape.range);
+    if (shape.alone && (doubles || shape.tags >= 32)) return 2;
     if (is_bregman(shape.operation)) return 0;
     const double share = std::min(0.1 + 0.0095 * shape.tags, 0.75) * (sizeof(R) == 4 ? 1 : 1.6);
     return shape.blocks ? std::min(share, 0.5) : share;
