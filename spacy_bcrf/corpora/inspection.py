@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from spacy.attrs import ENT_IOB, ENT_TYPE, POS, TAG  # type: ignore[import-not-found]
+from spacy.attrs import ENT_IOB, ENT_TYPE, ORTH, POS, TAG  # type: ignore[import-not-found]
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_bcrf.annotation.arrays import read_doc
+from spacy_bcrf.annotation.arrays import doc_lengths, read_doc
 from spacy_bcrf.annotation.entity_tags import BEGIN, OUTSIDE
 from spacy_bcrf.annotation.partial import (
     AMBIGUOUS,
@@ -23,6 +23,7 @@ from spacy_bcrf.annotation.partial import (
     read_allowed_tags,
     read_partial_annotation,
 )
+from spacy_bcrf.sparse.two_pass import are_long
 
 ANY = ""
 """The label of spans of any label."""
@@ -75,6 +76,8 @@ class Inspection:
     incorrect_key: str | None = INCORRECT
     docs: int = 0
     tokens: int = 0
+    with_context: int = 0
+    """Tokens of documents that are long enough for the values of `two_pass`."""
     missing: int = 0
     """Tokens without any entity annotation."""
     contradictory: int = 0
@@ -96,6 +99,8 @@ class Inspection:
         """Count a document. place: its name in messages about contradictions."""
         self.docs += 1
         self.tokens += len(doc)
+        if are_long(read_doc(doc, [ORTH])[:, 0], doc_lengths([doc]))[0]:
+            self.with_context += len(doc)
         self._add_tags(doc)
         keys = self.ambiguous_key, self.incorrect_key
         for key in doc.spans.keys() - {*keys}:

@@ -130,6 +130,17 @@ class FirstPass:
         return [found[start:end] for start, end in bounds]
 
 
+def are_long(orths: NDArray[np.uint64], lengths: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return which documents have `LEAST_SENTENCES` sentences or more.
+
+    orths: (N,) hashes of the words of documents of these lengths.
+    """
+    ends = np.isin(orths, _ENDS)
+    ends[lengths.cumsum()[lengths > 0] - 1] = True
+    doc = np.repeat(np.arange(len(lengths)), lengths)
+    return np.bincount(doc, ends, len(lengths)) >= LEAST_SENTENCES
+
+
 def pool(
     posterior: NDArray,
     tags: Sequence[str],
@@ -147,8 +158,6 @@ def pool(
     doc = np.repeat(np.arange(len(lengths)), lengths)
     ends = np.isin(orths, _ENDS)
     sentence: NDArray[np.int64] = np.cumsum(ends) - ends
-    is_last = ends.copy()
-    is_last[lengths.cumsum()[lengths > 0] - 1] = True
     _, word = np.unique(orths, return_inverse=True)
     _, in_doc = np.unique(doc * len(orths) + word, return_inverse=True)
     n_sentences = int(sentence[-1]) + 1
@@ -159,8 +168,7 @@ def pool(
     scores = np.column_stack([np.ones(len(orths)), of_labels, posterior @ of_longer])
     others = _sum(scores, in_doc)[in_doc] - _sum(scores, in_sentence)[in_sentence]
     n = np.rint(others[:, 0]).astype("int64")
-    is_long = np.bincount(doc, is_last, len(lengths)) >= LEAST_SENTENCES
-    has = np.flatnonzero((n > 0) & ~is_punct & is_long[doc])
+    has = np.flatnonzero((n > 0) & ~is_punct & are_long(orths, lengths)[doc])
     n, others = n[has], others[has, 1:]
     sums, longer = np.split(others, 2, axis=1)
     means = sums / n[:, None]

@@ -16,7 +16,7 @@ from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.sparse.explain import name_known
 from spacy_bcrf.sparse.model_bytes import unpack
 from spacy_bcrf.sparse.templates import TemplateError
-from spacy_bcrf.sparse.two_pass import ENDS, FOLDS, LEAST_SENTENCES, pool
+from spacy_bcrf.sparse.two_pass import ENDS, FOLDS, LEAST_SENTENCES, are_long, pool
 
 CHAIN = {"@architectures": "spacy-bcrf.LinearChain.v1", "objective": "crf"}
 TEMPLATES = ["w[-1..1]", "suffix(1..3)[0]"]
@@ -70,6 +70,16 @@ def test_pooled_values_equal_those_of_loops(seed):
     found = pool(posterior, TAGS, orths, is_punct, lengths)
     expected = expected_values(words, posterior, [(0, 25), (25, 30), (30, 60)])
     assert [sorted(values) for values in found] == expected
+
+
+def test_documents_are_long_from_five_sentences_on():
+    vocab = spacy.blank("en").vocab
+    docs = ["a . a ? a ! a . a", "a . a ? a ! a .", "", ". . . . .", ". . . .", "a " * 99]
+    words = [doc.split() for doc in docs]
+    orths = np.array([vocab[word].orth for doc in words for word in doc], dtype="uint64")
+    lengths = np.array([len(doc) for doc in words], dtype="int32")
+    assert are_long(orths, lengths).tolist() == [True, False, False, True, False, False]
+    assert not are_long(orths[:0], lengths[:0]).size
 
 
 def make_docs(nlp, n, seed=0, n_sentences=6):
