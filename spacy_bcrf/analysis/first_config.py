@@ -12,12 +12,19 @@ from spacy.util import load_model_from_config
 from thinc.api import Config
 
 from spacy_bcrf.corpora.inspection import Inspection
+from spacy_bcrf.pipeline.factories import NER_MODEL, SPANS_MODEL, TAGGER_MODEL
 
 FACTORIES = {"ner": "bcrf_ner", "spans": "bcrf_spans", "tagger": "bcrf_tagger"}
 """Components by their names in a pipeline."""
-TEMPLATES = {"ner": "social", "spans": "ner", "tagger": "pos"}
-"""Template sets. "social" is "ner" with substrings of the word. On dev, in 20 passes, it gains 1.7
-of F on WNUT17 and 0.5 on UNER, and in 10 passes 0.5 on JNLPBA (`experiments.template_ablation`)."""
+MODELS: dict[str, dict[str, Any]] = {
+    "ner": {**NER_MODEL, "templates": "social", "feature_dropout": 0.3},
+    "spans": SPANS_MODEL,
+    "tagger": TAGGER_MODEL,
+}
+"""Sparse chains. "social" is "ner" with substrings of the word. On dev, in 20 passes, it gains 1.7
+of F on WNUT17 and 0.5 on UNER, and in 10 passes 0.5 on JNLPBA (`experiments.template_ablation`).
+Most names of new texts are not in the training texts. Without dropout, the scores rest on the words
+of names, and recall is low: docs/sparse-neural-hybrid.md has its gains."""
 SPANS_KEY = "sc"
 """The span group that `bcrf_spans` predicts by default."""
 ENCODERS = ("sparse", "cnn", "hybrid", "transformer")
@@ -27,10 +34,8 @@ WORDS = 1000
 """Words of a training step of a network."""
 SMALL = 40_000
 """Corpora with fewer tokens are small."""
-DROPOUT = 0.3
-"""Feature dropout of an entity recognizer of a small corpus. Most names of new texts are not in
-such a corpus. Without dropout, the scores rest on the words of its names, and recall is low: on dev
-after UNER's 1,600 training sentences, F is 37.5 and recall 27.6, against 44.5 and 39.1 with it."""
+LARGE = 1_000_000
+"""Corpora with more tokens are large: two passes would keep them in memory, for a small gain."""
 _CNN = {
     "@architectures": "spacy.Tok2Vec.v2",
     "embed": {
@@ -98,8 +103,11 @@ def make_first_config(
         }
         components["transformer"] = {"factory": "transformer", "model": model}
     for name in chosen:
-        model = _make_model(name, encoder, shared, clusters, is_small=corpus.tokens < SMALL)
-        components[name] = {"factory": FACTORIES[name], "model": model}
+        labeler = _make_model(name, encoder, shared, clusters)
+        if name == "ner" and encoder == "sparse" and _has_context(corpus):
+            labeler["two_pass"] = True
+            notes.append("ner: two passes, because most words are in documents of many sentences")
+        components[name] = {"factory": FACTORIES[name], "model": labeler}
     training = _sparse_training(corpus) if encoder == "sparse" else _network_training(corpus)
     if shared == "transformer":
         training["optimizer"] = {
@@ -189,23 +197,27 @@ def _check_annotation(corpus: Inspection, pipes: Sequence[str], where: str) -> N
 
 
 def _make_model(
-    name: str, encoder: str, shared: str | None, clusters: Path | None, is_small: bool
+    name: str, encoder: str, shared: str | None, clusters: Path | None
 ) -> dict[str, Any]:
-    features: dict[str, Any] = {"templates": TEMPLATES[name]}
+    chain: dict[str, Any] = dict(MODELS[name])
     if clusters:
-        features = {
-            "templates": f"{TEMPLATES[name]}-brown",
-            "clusters": {"brown": str(clusters)},
-        }
+        chain |= {"templates": f"{chain['templates']}-brown", "clusters": {"brown": str(clusters)}}
     if shared is None:
-        model = {"@architectures": "spacy-bcrf.LinearChain.v1", **features}
-        if name == "ner" and is_small:
-            model["feature_dropout"] = DROPOUT
-        return model | ({} if name == "tagger" else {"objective": "crf"})
-    network = {"tok2vec": _LISTENERS[shared], "head": {"@layers": "spacy-bcrf.CRF.v1"}}
+        return chain
+    network: dict[str, Any] = {
+        "tok2vec": _LISTENERS[shared],
+        "head": {"@layers": "spacy-bcrf.CRF.v1"},
+    }
     if encoder == "hybrid":
-        return {"@architectures": "spacy-bcrf.Hybrid.v1", **features, **network}
+        features = {"templates", "clusters"} & chain.keys()
+        network |= {key: chain[key] for key in sorted(features)}
+        return {"@architectures": "spacy-bcrf.Hybrid.v1", **network}
     return {"@architectures": "spacy-bcrf.SequenceLabeler.v1", **network}
+
+
+def _has_context(corpus: Inspection) -> bool:
+    """Return whether `two_pass` pays: most words are in documents that can repeat names."""
+    return 2 * corpus.with_context > corpus.tokens and corpus.tokens < LARGE
 
 
 def _sparse_training(corpus: Inspection) -> dict[str, Any]:

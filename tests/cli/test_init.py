@@ -9,9 +9,10 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
 from typer.testing import CliRunner
 
-from spacy_bcrf.analysis.first_config import ENCODERS, make_first_config
+from spacy_bcrf.analysis.first_config import ENCODERS, LARGE, make_first_config
 from spacy_bcrf.cli import app
 from spacy_bcrf.corpora.inspection import Inspection
+from spacy_bcrf.sparse.two_pass import LEAST_SENTENCES
 
 SAMPLE = Path(__file__).resolve().parents[2] / "assets/sample"
 
@@ -148,18 +149,53 @@ def test_columns_of_overlapping_entities_for_spans(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("n", "tokens", "passes", "dropout"),
-    [(3, 9, 20, 0.3), (3, 40_000, 20, 0), (1_000, 39_999, 20, 0.3), (1_000, 40_000, 10, 0)],
+    ("n", "tokens", "passes"),
+    [(3, 9, 20), (3, 40_000, 20), (1_000, 39_999, 20), (1_000, 40_000, 10)],
 )
-def test_settings_fit_the_size(n, tokens, passes, dropout):
+def test_passes_fit_the_size(n, tokens, passes):
     corpus = inspect(3)
     corpus.docs, corpus.tokens = n, tokens
-    config = make_first_config(corpus, "en").config
-    assert config["components"]["ner"]["model"]["feature_dropout"] == dropout
-    training = config["training"]
+    training = make_first_config(corpus, "en").config["training"]
     assert training["max_epochs"] == passes
     # One evaluation a pass: steps have 64 documents.
     assert training["eval_frequency"] == -(-n // 64)
+
+
+def test_chains_of_names_drop_features():
+    components = make_first_config(inspect(tags=True), "en").config["components"]
+    assert components["ner"]["model"]["feature_dropout"] == 0.3
+    assert components["tagger"]["model"]["feature_dropout"] == 0
+    network = make_first_config(inspect(), "en", encoder="cnn").config["components"]["ner"]["model"]
+    assert "feature_dropout" not in network
+
+
+def test_two_passes_for_documents_that_repeat_names():
+    vocab = spacy.blank("en").vocab
+    words = ["Ann", "sleeps", "."] * LEAST_SENTENCES
+    long = Doc(vocab, words=words, ents=["B-PER", "O", "O"] * LEAST_SENTENCES)
+    short = Doc(vocab, words=words[3:], ents=["B-PER", "O", "O"] * (LEAST_SENTENCES - 1))
+
+    def two_pass(docs, encoder="sparse"):
+        corpus = Inspection()
+        for doc in docs:
+            corpus.add(doc, "")
+        made = make_first_config(corpus, "en", encoder=encoder)
+        found = made.config["components"]["ner"]["model"].get("two_pass", False)
+        assert found == any("two passes" in note for note in made.notes)
+        return found
+
+    assert two_pass([long, short])
+    assert not two_pass([short])
+    assert not two_pass([long, short, short])
+    assert not two_pass([long], "hybrid")
+
+
+@pytest.mark.parametrize(("tokens", "two_pass"), [(LARGE - 1, True), (LARGE, False)])
+def test_two_passes_do_not_keep_large_corpora(tokens, two_pass):
+    corpus = inspect(3)
+    corpus.tokens = corpus.with_context = tokens
+    model = make_first_config(corpus, "en").config["components"]["ner"]["model"]
+    assert model["two_pass"] == two_pass
 
 
 def test_components_follow_the_annotation():
