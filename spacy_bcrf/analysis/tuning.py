@@ -21,9 +21,10 @@ from spacy_bcrf.io.text import CorpusError
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.sparse.template_sets import SETS, get_templates
 
+from .combination import combine
 from .cross_fitting import fit_sparse_chain
 from .evaluation import count_exact, score
-from .loading import copy_words, read_corpus
+from .loading import copy_words, load_pipeline, read_corpus
 from .resampling import bootstrap_scores, percentile_interval
 
 SHARES = (1 / 9, 1 / 3, 1.0)
@@ -39,6 +40,7 @@ class Trial:
     """A candidate trained on a share of the training documents.
 
     settings: what differs from the config; `passes` is of training, the others are of the model.
+    With `network`, its potentials are added to those of the chain.
     f, low, high: F on dev, and the bounds of its 95% interval. problem: why training failed.
     """
 
@@ -76,8 +78,9 @@ def tune(
     n_candidates: int = 18,
     seed: int = 0,
     after: Callable[[Trial], None] = lambda trial: None,
+    network: str | None = None,
 ) -> Tuning:
-    """Search template sets, clusters, l2, passes, order, objective and two_pass.
+    """Search templates, clusters, l2, passes, order, objective, feature_dropout and two_pass.
 
     Successive halving (Jamieson and Talwalkar 2016): each round trains the candidates on a larger
     share of the training corpus and keeps the best third on dev. The unchanged config stays in
@@ -85,14 +88,18 @@ def tune(
 
     config: a training config whose pipeline has one component, with `spacy-bcrf.LinearChain.v1`.
     minutes: no trial starts later. n_candidates: of the first round. after: receives each new
-    trial. ValueError for another pipeline or empty corpora.
+    trial. network: a trained pipeline with a component of the same name; the last trial is its sum
+    with the best chain, see `combine`. Dev chooses the two weights of the sum too.
+    ValueError for another pipeline or empty corpora.
     """
     end = time.monotonic() + 60 * minutes
     name, nlp = _load(config)
+    if network:
+        _load_network(network, name)  # raises before the search
     train, dev = (list(read_corpus(nlp, part)) for part in ("train", "dev"))
     model = config["components"][name]["model"]
     identity = sha256(
-        f"{config.to_str()} {n_candidates} {seed} {len(train)} {len(dev)}".encode()
+        f"{config.to_str()} {n_candidates} {seed} {len(train)} {len(dev)} {network or ''}".encode()
     ).hexdigest()
     known = _read_state(state, identity)
     found = Tuning()
@@ -101,22 +108,31 @@ def tune(
     # A second-order chain has no chains side by side.
     orders = [1] if pipe.codec.may_overlap else [1, 2]
     kept = list(_candidates(model, n_candidates, seed, orders))
+
+    def has_tried(settings: Settings, share: float) -> bool:
+        """Try settings, or take the trial of an earlier call. False after `minutes`."""
+        key = json.dumps([settings, share])
+        if key not in known:
+            if time.monotonic() >= end:
+                return False
+            part = [train[i] for i in order[: max(1, round(share * len(train)))]]
+            known[key] = _try(config, name, nlp, settings, share, part, dev)
+            write_text(state, json.dumps([identity, [asdict(t) for t in known.values()]]))
+            after(known[key])
+        found.trials.append(known[key])
+        return True
+
     for share in SHARES:
-        part = [train[i] for i in order[: max(1, round(share * len(train)))]]
-        of_round = []
-        for settings in kept:
-            key = json.dumps([settings, share])
-            if key not in known:
-                if time.monotonic() >= end:
-                    return found
-                known[key] = _try(config, name, nlp, settings, share, part, dev)
-                write_text(state, json.dumps([identity, [asdict(t) for t in known.values()]]))
-                after(known[key])
-            of_round.append(known[key])
-            found.trials.append(known[key])
+        if not all(has_tried(settings, share) for settings in kept):
+            return found
+        of_round = found.trials[-len(kept) :]
         changed = sorted((t for t in of_round if t.settings), key=lambda t: -t.f)
         kept = [{}, *(t.settings for t in changed[: max(1, len(of_round) // 3)])]
-    found.is_done = True
+    best = found.best
+    if network and best:
+        found.is_done = has_tried({**best.settings, "network": network}, best.share)
+    else:
+        found.is_done = True
     return found
 
 
@@ -124,7 +140,7 @@ def apply_settings(config: Config, settings: Settings) -> Config:
     """Return a copy of a config of one component with the settings of a trial."""
     changed = config.copy()
     (name,) = changed["nlp"]["pipeline"]
-    of_model = {key: value for key, value in settings.items() if key != "passes"}
+    of_model = {key: settings[key] for key in settings.keys() - {"passes", "network"}}
     changed["components"][name]["model"].update(of_model)
     if "passes" in settings:
         changed["training"].update(max_epochs=settings["passes"], max_steps=0, patience=0)
@@ -139,6 +155,7 @@ def _candidates(model: Settings, n: int, seed: int, orders: Sequence[int]) -> It
         "order": list(orders),
         "l2": [0.0, 0.1, 1.0],
         "passes": [5, 10, 20],
+        "feature_dropout": [0.0, 0.1, 0.3],
         "two_pass": [False, True],
     }
     rng = np.random.default_rng(seed)
@@ -188,6 +205,9 @@ def _try(
     try:
         candidate = load_model_from_config(changed, vocab=nlp.vocab, auto_fill=True)
         fit_sparse_chain(candidate, train, passes)
+        if "network" in settings:
+            parts = {"chain": candidate, "network": _load_network(settings["network"], name)}
+            candidate = combine(parts, [example.reference for example in dev], name).nlp
     except ValueError as error:
         return Trial(settings, share, problem=str(error))
     examples = [Example(copy_words(eg.predicted, candidate), eg.reference) for eg in dev]
@@ -212,6 +232,20 @@ def _load(config: Config) -> tuple[str, Language]:
     )
 
 
+def _load_network(model: str, name: str) -> Language:
+    """Load a trained pipeline. CorpusError names it unless it has the component."""
+    try:
+        nlp = load_pipeline(model)
+    except ValueError as error:
+        raise CorpusError(str(error)) from None
+    if name not in nlp.pipe_names:
+        raise CorpusError(
+            f"{model}: expected a component {name}, as the config has, got "
+            f"{', '.join(nlp.pipe_names) or 'no component'}"
+        )
+    return nlp
+
+
 def _read_state(path: Path, identity: str) -> dict[str, Trial]:
     """Return the trials of the same search by settings and share. CorpusError for another file."""
     if not path.exists():
@@ -224,6 +258,6 @@ def _read_state(path: Path, identity: str) -> dict[str, Trial]:
     if saved != identity:
         raise CorpusError(
             f"{path}: the state of another search: the config, the corpora, the number of "
-            "candidates or the seed differ. Delete it to start again"
+            "candidates, the seed or the network differ. Delete it to start again"
         )
     return {json.dumps([trial.settings, trial.share]): trial for trial in trials}

@@ -27,13 +27,17 @@ def tune_cli(
     n_candidates: Annotated[
         int, Opt("--candidates", "-n", help="Number of settings in the first round", min=2)
     ] = 18,
+    network: Annotated[
+        str | None, Opt(help="Trained pipeline whose sum with the best chain is tried too")
+    ] = None,
     seed: Seed = 0,
     code: Code = None,
 ) -> str:
     """
     Search the settings of a sparse linear chain on the dev corpus of a training config: templates,
-    clusters of the config, l2, passes, order, objective and two_pass. Prints all trials with 95%
-    intervals, and writes the config with the best settings. Overrides as in `spacy train`.
+    clusters of the config, l2, passes, order, objective, feature_dropout and two_pass. Prints all
+    trials with 95% intervals, and writes the config with the best settings. Overrides as in
+    `spacy train`.
 
     A killed command goes on from OUTPUT.state.json.
     """
@@ -54,6 +58,7 @@ def tune_cli(
             n_candidates,
             seed,
             lambda trial: typer.echo(_describe(trial), err=True),
+            network,
         )
     best = found.best
     if best is None:
@@ -65,6 +70,8 @@ def tune_cli(
     if not found.is_done:
         typer.echo(f"the time is over: the same command goes on from {state}")
     typer.echo(f"{output}: {_name(best)}")
+    if "network" in best.settings:
+        typer.echo(f"the sum is best: combine the trained chain with {network} afterwards")
     return " ".join(["python -m spacy train", str(output), "--output out", *ctx.args])
 
 

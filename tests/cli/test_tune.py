@@ -5,9 +5,11 @@ import json
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Example
 from typer.testing import CliRunner
 
 from spacy_bcrf.analysis import tuning
+from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.cli import app
 
 NAMES = [f"{a}{b}" for a in ("Ka", "Lo", "Mi") for b in ("ra", "no", "si", "te")]
@@ -104,6 +106,50 @@ def test_a_setting_that_fails_is_shown(folder, monkeypatch):
     monkeypatch.setattr(tuning, "fit_sparse_chain", fail)
     result = run(*COMMAND)
     assert "the weights are not finite" in result.output and "best.cfg: config" in result.stdout
+
+
+@pytest.fixture
+def network(folder):
+    """A trained pipeline that tells names by their shape."""
+    nlp = spacy.blank("en")
+    model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["shape[0]"]}
+    nlp.add_pipe("bcrf_ner", "ner", config={"model": model})
+    docs = DocBin().from_disk("train.spacy").get_docs(nlp.vocab)
+    fit_sparse_chain(nlp, [Example(nlp.make_doc(doc.text), doc) for doc in docs], 8)
+    nlp.to_disk("network")
+    return "network"
+
+
+def test_the_sum_with_a_network_is_tried_last(folder, network, monkeypatch):
+    monkeypatch.setattr(tuning, "_candidates", lambda *args: [{}])
+    alone = run(*COMMAND)
+    assert "combine" not in alone.output
+    (folder / "best.cfg.state.json").unlink()
+    result = run(*COMMAND, "--network", network)
+    assert result.exit_code == 0, result.output
+    assert "the sum is best: combine the trained chain with network afterwards" in result.stdout
+    best, chain = result.stdout.splitlines()[1:3]
+    assert best.startswith(" 100% 100.00") and best.endswith("  network=network")
+    # The trial of the chain is that of a search without a network.
+    assert chain.split()[:3] == alone.stdout.splitlines()[1].split()[:3]
+    assert spacy.util.load_config("best.cfg") == spacy.util.load_config("config.cfg").merge(
+        {"paths": {"train": "train.spacy", "dev": "dev.spacy"}}
+    )
+    assert run(*COMMAND, "--network", network).stdout == result.stdout
+    result = run(*COMMAND)
+    assert result.exit_code == 1 and "or the network differ" in result.output
+
+
+def test_a_network_of_another_component_is_named(folder, network):
+    nlp = spacy.load(network)
+    nlp.rename_pipe("ner", "names")
+    nlp.to_disk("renamed")
+    result = run(*COMMAND, "--network", "renamed")
+    message = "renamed: expected a component ner, as the config has, got names\n"
+    assert result.exit_code == 1 and result.output == message
+    result = run(*COMMAND, "--network", "missing")
+    assert result.exit_code == 1 and result.output.startswith("missing: the pipeline cannot be")
+    assert not (folder / "best.cfg.state.json").exists()
 
 
 def test_errors(folder):
