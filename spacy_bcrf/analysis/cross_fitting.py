@@ -96,8 +96,10 @@ def fit_sparse_chain(nlp: Language, examples: Sequence[Example], passes: int) ->
 
 
 def train_config(path: Path, docs: Sequence[Doc], labels: Sequence[str], name: str) -> Language:
-    """Train the pipeline of a training config as `spacy train` does, and return the best model.
+    """Train the pipeline of a training config as `spacy train` does.
 
+    RETURNS the best model, or the last one of a sparse chain, whose averaged weights do not overfit
+    early: the best step on few documents is often a bad one.
     labels: of the component `name`. Every tenth document is the dev corpus and is not learned.
     ValueError without paths.train and paths.dev, which the config's corpora must read.
     """
@@ -118,7 +120,8 @@ def train_config(path: Path, docs: Sequence[Doc], labels: Sequence[str], name: s
         output, log = Path(folder) / "model", StringIO()
         output.mkdir()
         train(nlp, output, stdout=log, stderr=log)
-        return spacy.load(output / "model-best")
+        is_chain = nlp.get_pipe(name).model.name == "linear_chain"  # type: ignore[attr-defined]
+        return spacy.load(output / ("model-last" if is_chain else "model-best"))
 
 
 class Trainer(NamedTuple):

@@ -6,7 +6,10 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
+from spacy_bcrf.analysis import cross_fitting
+from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain, train_config
+from spacy_bcrf.analysis.first_config import make_first_config
+from spacy_bcrf.corpora.inspection import Inspection
 from spacy_bcrf.layers.linear_chain import sparse_chain
 
 
@@ -33,3 +36,19 @@ def test_a_chain_drops_features_as_its_config_says():
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_training_depends_on_the_seed_of_the_chain_alone(dropout):
     assert np.array_equal(weights(dropout), weights(dropout))
+
+
+@pytest.mark.parametrize(("encoder", "folder"), [("sparse", "model-last"), ("cnn", "model-best")])
+def test_the_last_step_of_a_chain_is_taken_and_the_best_of_a_network(
+    tmp_path, monkeypatch, encoder, folder
+):
+    """On the few documents that choose the best step, an early one of a chain can win by chance."""
+    docs = [Doc(spacy.blank("en").vocab, words=["Ann"], ents=["B-PER"])] * 10
+    corpus = Inspection()
+    for doc in docs:
+        corpus.add(doc, "")
+    paths = {"train": "train.spacy", "dev": "dev.spacy"}
+    make_first_config(corpus, "en", encoder=encoder, paths=paths).config.to_disk(tmp_path / "c.cfg")
+    monkeypatch.setattr(cross_fitting, "train", lambda *args, **settings: None)
+    monkeypatch.setattr(cross_fitting.spacy, "load", lambda path: path.name)
+    assert train_config(tmp_path / "c.cfg", docs, ["PER"], "ner") == folder

@@ -46,6 +46,13 @@ def test_an_input_is_not_replaced(folder, name, arguments):
     assert {path.read_text() for path in folder.rglob("*") if path.is_file()} == {"precious"}
 
 
+@pytest.mark.parametrize("name", ["out.tsv.xz", "out.gz", "out.jsonl.bz2"])
+def test_an_output_is_not_compressed(folder, name):
+    result = command("rank")("model", "input", "-o", name, exit_code=1)
+    assert f"{name}: expected a name without" in result.output
+    assert not (folder / name).exists()
+
+
 @pytest.mark.parametrize("name", ["calibrate", "control"])
 def test_a_pipeline_is_not_saved_among_other_files(folder, name):
     (folder / "dev.spacy").touch()
