@@ -78,6 +78,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     convert([(folder / "train.conllu", read_conllu)], corpus, lang="en")
     nlp = spacy.blank("en")
     model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "ner"}
+    model["feature_dropout"] = 0.0  # as configs/english.cfg
     nlp.add_pipe("bcrf_ner", name="ner", config={"model": model})
     examples = list(Corpus(corpus)(nlp))
     optimizer = nlp.initialize(lambda: examples)

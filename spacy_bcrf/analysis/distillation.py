@@ -292,6 +292,8 @@ def _make_student(
         "objective": "crf",
         "optimizer": "adagrad",
         "rate": rate,
+        # The targets are probabilities already, not what one person said.
+        "feature_dropout": 0.0,
     }
     nlp.add_pipe(factory, name, config={**config, "model": model})
     return nlp

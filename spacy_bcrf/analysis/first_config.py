@@ -12,19 +12,17 @@ from spacy.util import load_model_from_config
 from thinc.api import Config
 
 from spacy_bcrf.corpora.inspection import Inspection
-from spacy_bcrf.pipeline.factories import NER_MODEL, SPANS_MODEL, TAGGER_MODEL
+from spacy_bcrf.pipeline.factories import NER_MODEL, TAGGER_MODEL
 
 FACTORIES = {"ner": "bcrf_ner", "spans": "bcrf_spans", "tagger": "bcrf_tagger"}
 """Components by their names in a pipeline."""
 MODELS: dict[str, dict[str, Any]] = {
-    "ner": {**NER_MODEL, "templates": "social", "feature_dropout": 0.3},
-    "spans": SPANS_MODEL,
+    "ner": {**NER_MODEL, "templates": "social"},
+    "spans": NER_MODEL,
     "tagger": TAGGER_MODEL,
 }
 """Sparse chains. "social" is "ner" with substrings of the word. On dev, in 20 passes, it gains 1.7
-of F on WNUT17 and 0.5 on UNER, and in 10 passes 0.5 on JNLPBA (`experiments.template_ablation`).
-Most names of new texts are not in the training texts. Without dropout, the scores rest on the words
-of names, and recall is low: docs/sparse-neural-hybrid.md has its gains."""
+of F on WNUT17 and 0.5 on UNER, and in 10 passes 0.5 on JNLPBA (`experiments.template_ablation`)."""
 SPANS_KEY = "sc"
 """The span group that `bcrf_spans` predicts by default."""
 ENCODERS = ("sparse", "cnn", "hybrid", "transformer")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from spacy.language import Language
 from spacy.training import Example
-from spacy.util import minibatch
+from spacy.util import fix_random_seed, minibatch
 
 from spacy_bcrf.analysis.loading import copy_words, load_pipeline
 from spacy_bcrf.io.shards import read_shuffled
@@ -48,6 +48,7 @@ class Learner:
 
     def learn(self, chain: bytes, seed: int) -> Learned:
         """Make one pass that starts from the weights of a chain."""
+        fix_random_seed(seed % 2**32)  # of feature_dropout
         self.chain.from_bytes(chain)
         docs = read_shuffled(self.share.files, self.nlp.vocab, random.Random(seed), BUFFER)
         losses: dict[str, float] = {}

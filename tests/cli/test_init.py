@@ -163,7 +163,7 @@ def test_passes_fit_the_size(n, tokens, passes):
 
 def test_chains_of_names_drop_features():
     components = make_first_config(inspect(tags=True), "en").config["components"]
-    assert components["ner"]["model"]["feature_dropout"] == 0.3
+    assert components["ner"]["model"]["feature_dropout"] == 0.2
     assert components["tagger"]["model"]["feature_dropout"] == 0
     network = make_first_config(inspect(), "en", encoder="cnn").config["components"]["ner"]["model"]
     assert "feature_dropout" not in network

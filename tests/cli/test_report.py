@@ -162,6 +162,7 @@ CHAIN = {
     "@architectures": "spacy-bcrf.LinearChain.v1",
     "templates": ["w[0]", "w[-1]"],
     "objective": "crf",
+    "feature_dropout": 0.0,
 }
 FACTORIES = {
     "bcrf_ner": ("ents_p", "ents_r", "ents_f"),

@@ -44,6 +44,7 @@ class LinearChainSuite(ComponentSuite):
             "templates": ["w[-1..1]", "w[-1..0]|w[0..1]", "suffix(1..3)[0]"],
             "objective": head or "sapo",
             "rate": 0.5,
+            "feature_dropout": 0.0,  # words of so few documents would tie
         }
         config = {"model": model, **self.settings, **settings}
         return nlp.add_pipe(self.factory, name=name or self.factory, config=config)

@@ -32,6 +32,7 @@ SPARSE = {
     "@architectures": "spacy-bcrf.LinearChain.v1",
     "templates": ["w[-1..1]"],
     "objective": "crf",
+    "feature_dropout": 0.0,
 }
 MISSING, OUT = "", "O"
 
