@@ -1,4 +1,4 @@
-"""Compare the chains of `init` without dropout, with it, and with two passes, on whole documents.
+"""Compare chains of one pass, without and with dropout, and of two passes, on whole documents.
 
     python -m experiments.two_pass uner jnlpba --corpora DIR --seeds 3
     python -m experiments.two_pass conll2002-nl --corpora DIR
@@ -29,11 +29,11 @@ from spacy_bcrf.analysis.first_config import FACTORIES, MODELS
 from spacy_bcrf.io.text import find_file, read_lines
 
 VARIANTS: dict[str, dict[str, Any]] = {
-    "no dropout": {"feature_dropout": 0.0},
-    "init": {},
+    "one pass, no dropout": {"feature_dropout": 0.0},
+    "one pass": {},
     "two passes": {"two_pass": True},
 }
-"""Changes of the model that `python -m spacy bcrf init` chooses for a corpus of sentences."""
+"""Changes of the model that `python -m spacy bcrf init` chooses for documents of one sentence."""
 
 
 def files_of(pattern: str, names: str) -> tuple[str, ...]:
@@ -101,8 +101,8 @@ def main() -> None:
         task = columns.task
         is_tagger = task.factory == FACTORIES["tagger"]
         for variant, changes in VARIANTS.items():
-            if is_tagger and variant == "no dropout":
-                continue  # as "init"
+            if is_tagger and variant == "one pass, no dropout":
+                continue  # as "one pass"
             model = {**MODELS["tagger" if is_tagger else "ner"], **changes}
             scores, seconds = [], []
             for seed in range(args.seeds):

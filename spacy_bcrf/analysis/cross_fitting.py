@@ -22,7 +22,7 @@ from spacy.util import load_config, load_model_from_config
 
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.io.shards import write_all
-from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain
 from spacy_bcrf.pipeline.factories import NER_MODEL
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
@@ -96,32 +96,35 @@ def fit_sparse_chain(nlp: Language, examples: Sequence[Example], passes: int) ->
 
 
 def train_config(path: Path, docs: Sequence[Doc], labels: Sequence[str], name: str) -> Language:
-    """Train the pipeline of a training config as `spacy train` does.
+    """Train the pipeline of a training config.
 
-    RETURNS the best model, or the last one of a sparse chain, whose averaged weights do not overfit
-    early: the best step on few documents is often a bad one.
-    labels: of the component `name`. Every tenth document is the dev corpus and is not learned.
+    As in `spacy train`, dev chooses the best step: every tenth document, which is not learned. A
+    sparse chain with `patience = 0` learns all documents and ends with its last step: averaged
+    weights do not overfit early, and the best step on few documents is often a bad one.
+
+    labels: of the component `name`.
     ValueError without paths.train and paths.dev, which the config's corpora must read.
     """
     with naming(path), TemporaryDirectory() as folder:
-        parts = {"dev": list(docs[::10]), "train": [d for i, d in enumerate(docs) if i % 10]}
-        overrides = {}
-        known = load_config(path, interpolate=False).get("paths", {})
+        config = load_config(path, interpolate=False)
+        model: Any = load_model_from_config(config, auto_fill=True).get_pipe(name)
+        takes_last = is_chain_alone(model.model) and config["training"].get("patience") == 0
+        dev = docs[::10]
+        parts = {"dev": dev, "train": [d for i, d in enumerate(docs) if takes_last or i % 10]}
+        known = config.get("paths", {})
         for part, of_part in parts.items():
             if part not in known:
                 raise ValueError(f"[paths] has no {part}; the corpora must read it")
             file = Path(folder) / f"{part}.spacy"
             write_all(of_part or docs, file)
-            overrides[f"paths.{part}"] = str(file)
-        config = load_config(path, overrides=overrides, interpolate=False)
+            known[part] = str(file)
         components = config.setdefault("initialize", {}).setdefault("components", {})
         components.setdefault(name, {})["labels"] = list(labels)
         nlp = init_nlp(load_model_from_config(config, auto_fill=True).config)
         output, log = Path(folder) / "model", StringIO()
         output.mkdir()
         train(nlp, output, stdout=log, stderr=log)
-        is_chain = nlp.get_pipe(name).model.name == "linear_chain"  # type: ignore[attr-defined]
-        return spacy.load(output / ("model-last" if is_chain else "model-best"))
+        return spacy.load(output / ("model-last" if takes_last else "model-best"))
 
 
 class Trainer(NamedTuple):

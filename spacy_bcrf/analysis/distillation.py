@@ -292,7 +292,7 @@ def _make_student(
         "objective": "crf",
         "optimizer": "adagrad",
         "rate": rate,
-        # The targets are probabilities already, not what one person said.
+        # Soft targets regularize already.
         "feature_dropout": 0.0,
     }
     nlp.add_pipe(factory, name, config={**config, "model": model})

@@ -18,10 +18,11 @@ from thinc.api import Config
 
 from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.io.text import CorpusError
+from spacy_bcrf.layers.linear_chain import is_chain_alone
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.sparse.template_sets import SETS, get_templates
 
-from .combination import combine
+from .combination import check_same, combine
 from .cross_fitting import fit_sparse_chain
 from .evaluation import count_exact, score
 from .loading import copy_words, load_pipeline, read_corpus
@@ -89,19 +90,20 @@ def tune(
     config: a training config whose pipeline has one component, with `spacy-bcrf.LinearChain.v1`.
     minutes: no trial starts later. n_candidates: of the first round. after: receives each new
     trial. network: a trained pipeline with a component of the same name; the last trial is its sum
-    with the best chain, see `combine`. Dev chooses the two weights of the sum too.
-    ValueError for another pipeline or empty corpora.
+    with the best chain, see `combine`. Dev chooses the two weights of the sum too, so its F is a
+    little too high.
+    ValueError for another pipeline or empty corpora, or if the chain and the network cannot be one
+    component.
     """
     end = time.monotonic() + 60 * minutes
     name, nlp = _load(config)
-    if network:
-        _load_network(network, name)  # raises before the search
     train, dev = (list(read_corpus(nlp, part)) for part in ("train", "dev"))
     model = config["components"][name]["model"]
     identity = sha256(
-        f"{config.to_str()} {n_candidates} {seed} {len(train)} {len(dev)} {network or ''}".encode()
+        f"{config.to_str()} {n_candidates} {seed} {len(train)} {len(dev)}".encode()
     ).hexdigest()
-    known = _read_state(state, identity)
+    digest = _check_network(network, name, config, train) if network else ""
+    known = _read_state(state, identity, digest)
     found = Tuning()
     order = np.random.default_rng(seed).permutation(len(train))
     pipe: Any = nlp.get_pipe(name)
@@ -109,7 +111,7 @@ def tune(
     orders = [1] if pipe.codec.may_overlap else [1, 2]
     kept = list(_candidates(model, n_candidates, seed, orders))
 
-    def has_tried(settings: Settings, share: float) -> bool:
+    def run_trial(settings: Settings, share: float) -> bool:
         """Try settings, or take the trial of an earlier call. False after `minutes`."""
         key = json.dumps([settings, share])
         if key not in known:
@@ -117,20 +119,21 @@ def tune(
                 return False
             part = [train[i] for i in order[: max(1, round(share * len(train)))]]
             known[key] = _try(config, name, nlp, settings, share, part, dev)
-            write_text(state, json.dumps([identity, [asdict(t) for t in known.values()]]))
+            trials = [asdict(trial) for trial in known.values()]
+            write_text(state, json.dumps([identity, digest, trials]))
             after(known[key])
         found.trials.append(known[key])
         return True
 
     for share in SHARES:
-        if not all(has_tried(settings, share) for settings in kept):
+        if not all(run_trial(settings, share) for settings in kept):
             return found
         of_round = found.trials[-len(kept) :]
         changed = sorted((t for t in of_round if t.settings), key=lambda t: -t.f)
         kept = [{}, *(t.settings for t in changed[: max(1, len(of_round) // 3)])]
     best = found.best
     if network and best:
-        found.is_done = has_tried({**best.settings, "network": network}, best.share)
+        found.is_done = run_trial({**best.settings, "network": network}, best.share)
     else:
         found.is_done = True
     return found
@@ -155,7 +158,7 @@ def _candidates(model: Settings, n: int, seed: int, orders: Sequence[int]) -> It
         "order": list(orders),
         "l2": [0.0, 0.1, 1.0],
         "passes": [5, 10, 20],
-        "feature_dropout": [0.0, 0.1, 0.3],
+        "feature_dropout": [0.0, 0.2, 0.3],
         "two_pass": [False, True],
     }
     rng = np.random.default_rng(seed)
@@ -221,10 +224,9 @@ def _try(
 def _load(config: Config) -> tuple[str, Language]:
     """Return the only component of a config, and its pipeline. ValueError for another pipeline."""
     nlp = load_model_from_config(config, auto_fill=True)
-    for name, pipe in nlp.pipeline[:1]:
-        is_alone = len(nlp.pipeline) == 1 and isinstance(pipe, SequenceLabeler)
-        model: Any = getattr(pipe, "model", None)
-        if is_alone and model.name == "linear_chain":
+    if len(nlp.pipeline) == 1:
+        ((name, pipe),) = nlp.pipeline
+        if isinstance(pipe, SequenceLabeler) and is_chain_alone(pipe.model):
             return name, nlp
     raise ValueError(
         "expected a pipeline with one component, whose model is spacy-bcrf.LinearChain.v1; got "
@@ -238,26 +240,50 @@ def _load_network(model: str, name: str) -> Language:
         nlp = load_pipeline(model)
     except ValueError as error:
         raise CorpusError(str(error)) from None
-    if name not in nlp.pipe_names:
+    ours = [key for key, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler)]
+    if name not in ours:
         raise CorpusError(
-            f"{model}: expected a component {name}, as the config has, got "
-            f"{', '.join(nlp.pipe_names) or 'no component'}"
+            f"{model}: expected a component {name} of spacy-bcrf, as the config has, got "
+            f"{', '.join(ours) or 'none'}"
         )
     return nlp
 
 
-def _read_state(path: Path, identity: str) -> dict[str, Trial]:
-    """Return the trials of the same search by settings and share. CorpusError for another file."""
+def _check_network(model: str, name: str, config: Config, train: Sequence[Example]) -> str:
+    """Return a digest of a trained pipeline.
+
+    CorpusError unless its component and a chain of the config can be one component.
+    """
+    network = _load_network(model, name)
+    # The first chain of two passes would be trained.
+    chain = load_model_from_config(apply_settings(config, {"two_pass": False}), auto_fill=True)
+    chain.initialize(lambda: train)
+    try:
+        check_same(name, {"the config": chain, model: network})
+    except ValueError as error:
+        raise CorpusError(str(error)) from None
+    return sha256(network.to_bytes()).hexdigest()
+
+
+def _read_state(path: Path, identity: str, digest: str) -> dict[str, Trial]:
+    """Return the trials of the same search by settings and share. CorpusError for another file.
+
+    digest: of the network; a trial with another one is left out.
+    """
     if not path.exists():
         return {}
     try:
-        saved, rows = json.loads(path.read_text(encoding="utf8"))
+        saved, of_network, rows = json.loads(path.read_text(encoding="utf8"))
         trials = [Trial(**row) for row in rows]
     except (ValueError, TypeError) as error:
         raise CorpusError(f"{path}: expected the state of a search ({error}); delete it") from error
     if saved != identity:
         raise CorpusError(
             f"{path}: the state of another search: the config, the corpora, the number of "
-            "candidates, the seed or the network differ. Delete it to start again"
+            "candidates or the seed differ. Delete it to start again"
         )
-    return {json.dumps([trial.settings, trial.share]): trial for trial in trials}
+    return {
+        json.dumps([trial.settings, trial.share]): trial
+        for trial in trials
+        if of_network == digest or "network" not in trial.settings
+    }

@@ -12,7 +12,7 @@ from spacy.util import fix_random_seed, minibatch
 
 from spacy_bcrf.analysis.loading import copy_words, load_pipeline
 from spacy_bcrf.io.shards import read_shuffled
-from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain
 from spacy_bcrf.sparse.model import SparseChain
 
 BUFFER = 5000
@@ -48,7 +48,7 @@ class Learner:
 
     def learn(self, chain: bytes, seed: int) -> Learned:
         """Make one pass that starts from the weights of a chain."""
-        fix_random_seed(seed % 2**32)  # of feature_dropout
+        fix_random_seed(seed % 2**32)  # feature_dropout draws from NumPy's global generator
         self.chain.from_bytes(chain)
         docs = read_shuffled(self.share.files, self.nlp.vocab, random.Random(seed), BUFFER)
         losses: dict[str, float] = {}
@@ -64,7 +64,7 @@ def find_chain(nlp: Language, name: str) -> SparseChain:
     """Return the chain of a component whose model is a chain alone. ValueError otherwise."""
     pipe: Any = nlp.get_pipe(name)
     chain = sparse_chain(pipe.model)
-    if chain is None or pipe.model.name != "linear_chain":
+    if chain is None or not is_chain_alone(pipe.model):
         raise ValueError(
             f"{name} has no sparse chain alone; expected a component with the model "
             "spacy-bcrf.LinearChain.v1"

@@ -12,7 +12,7 @@ from spacy.vocab import Vocab
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.io.atomic import replacing, write_text
 from spacy_bcrf.io.shards import find_files, read_docs
-from spacy_bcrf.io.text import text_suffix
+from spacy_bcrf.io.text import COMPRESSED
 
 
 def read_corpus(corpus: Path) -> Iterator[Doc]:
@@ -29,14 +29,18 @@ def check_corpus(corpus: Path) -> None:
 
 
 def check_output_file(path: Path, *inputs: Path | None) -> None:
-    """Raise ValueError for a file to write that is a folder, compressed, or one of the inputs.
+    """Raise ValueError for a file to write that is a folder, or one of the inputs.
+
+    Also for a name as of a compressed file, which no command writes.
 
     inputs: files, and folders of input files; None for an input that is not given.
     """
     if path.is_dir():
         raise ValueError(f"{path}: expected the name of a file to write, this is a folder")
-    if text_suffix(path) != path.suffix.lower():
-        raise ValueError(f"{path}: expected a name without {path.suffix}: no file is compressed")
+    if path.suffix in COMPRESSED:
+        raise ValueError(
+            f"{path}: expected a name without {path.suffix}: outputs are not compressed"
+        )
     target = path.resolve()
     for given in filter(None, inputs):
         source = given.resolve()

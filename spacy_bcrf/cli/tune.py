@@ -28,7 +28,7 @@ def tune_cli(
         int, Opt("--candidates", "-n", help="Number of settings in the first round", min=2)
     ] = 18,
     network: Annotated[
-        str | None, Opt(help="Trained pipeline whose sum with the best chain is tried too")
+        str | None, Opt(help="Trained pipeline to sum with the best chain; dev fits the weights")
     ] = None,
     seed: Seed = 0,
     code: Code = None,
@@ -71,7 +71,11 @@ def tune_cli(
         typer.echo(f"the time is over: the same command goes on from {state}")
     typer.echo(f"{output}: {_name(best)}")
     if "network" in best.settings:
-        typer.echo(f"the sum is best: combine the trained chain with {network} afterwards")
+        dev = loaded.get("paths", {}).get("dev") or "DEV.spacy"
+        typer.echo(
+            "the sum is best. After the training: python -m spacy bcrf combine out/model-last "
+            f"{network} --dev {dev} --output sum"
+        )
     return " ".join(["python -m spacy train", str(output), "--output out", *ctx.args])
 
 

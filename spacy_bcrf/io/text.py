@@ -17,6 +17,8 @@ _OPENERS: dict[str, Callable[[IO[bytes]], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
 }
+COMPRESSED = frozenset(_OPENERS)
+"""Suffixes of files that are decompressed."""
 
 
 BLOCK = 1 << 20

@@ -128,6 +128,11 @@ def sparse_chain(model: Model) -> SparseChain | None:
     return next(sparse_chains(model), None)
 
 
+def is_chain_alone(model: Model) -> bool:
+    """Return whether a labeling model is `spacy-bcrf.LinearChain.v1`, not a hybrid or a sum."""
+    return model.name == "linear_chain"
+
+
 def find_obstacle(model: Model) -> str | None:
     """Return why a labeling model cannot learn from gradients: a sparse chain with l1 or order 2.
 

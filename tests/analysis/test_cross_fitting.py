@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import spacy
-from spacy.tokens import Doc
+from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
 from spacy_bcrf.analysis import cross_fitting
@@ -38,17 +38,33 @@ def test_training_depends_on_the_seed_of_the_chain_alone(dropout):
     assert np.array_equal(weights(dropout), weights(dropout))
 
 
-@pytest.mark.parametrize(("encoder", "folder"), [("sparse", "model-last"), ("cnn", "model-best")])
+@pytest.mark.parametrize(
+    ("encoder", "patience", "folder", "n_train"),
+    [
+        ("sparse", 0, "model-last", 20),
+        ("sparse", 5, "model-best", 18),
+        ("cnn", 0, "model-best", 18),
+    ],
+)
 def test_the_last_step_of_a_chain_is_taken_and_the_best_of_a_network(
-    tmp_path, monkeypatch, encoder, folder
+    tmp_path, monkeypatch, encoder, patience, folder, n_train
 ):
     """On the few documents that choose the best step, an early one of a chain can win by chance."""
-    docs = [Doc(spacy.blank("en").vocab, words=["Ann"], ents=["B-PER"])] * 10
+    docs = [Doc(spacy.blank("en").vocab, words=["Ann"], ents=["B-PER"])] * 20
     corpus = Inspection()
     for doc in docs:
         corpus.add(doc, "")
     paths = {"train": "train.spacy", "dev": "dev.spacy"}
-    make_first_config(corpus, "en", encoder=encoder, paths=paths).config.to_disk(tmp_path / "c.cfg")
-    monkeypatch.setattr(cross_fitting, "train", lambda *args, **settings: None)
+    config = make_first_config(corpus, "en", encoder=encoder, paths=paths).config
+    config["training"]["patience"] = patience
+    config.to_disk(tmp_path / "c.cfg")
+    learned = []
+
+    def train(nlp, *args, **settings):
+        path = nlp.config["paths"]["train"]
+        learned.extend(DocBin().from_disk(path).get_docs(nlp.vocab))
+
+    monkeypatch.setattr(cross_fitting, "train", train)
     monkeypatch.setattr(cross_fitting.spacy, "load", lambda path: path.name)
     assert train_config(tmp_path / "c.cfg", docs, ["PER"], "ner") == folder
+    assert len(learned) == n_train

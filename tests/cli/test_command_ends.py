@@ -46,7 +46,7 @@ def test_an_input_is_not_replaced(folder, name, arguments):
     assert {path.read_text() for path in folder.rglob("*") if path.is_file()} == {"precious"}
 
 
-@pytest.mark.parametrize("name", ["out.tsv.xz", "out.gz", "out.jsonl.bz2"])
+@pytest.mark.parametrize("name", ["out.tsv.xz", "out.gz.gz", "out.jsonl.bz2"])
 def test_an_output_is_not_compressed(folder, name):
     result = command("rank")("model", "input", "-o", name, exit_code=1)
     assert f"{name}: expected a name without" in result.output

@@ -61,7 +61,7 @@ def test_the_best_settings_are_written_and_train(folder):
     nlp = spacy.util.load_model_from_config(best, auto_fill=True)
     assert nlp.pipe_names == ["ner"]
     # Rounds: 6 on a ninth, 1 + 2 on a third, 1 + 1 on all.
-    _, trials = json.loads((folder / "best.cfg.state.json").read_text())
+    _, _, trials = json.loads((folder / "best.cfg.state.json").read_text())
     assert [trial["share"] for trial in trials] == [1 / 9] * 6 + [1 / 3] * 3 + [1.0] * 2
     assert all(trial["low"] <= trial["f"] <= trial["high"] for trial in trials)
 
@@ -83,7 +83,7 @@ def test_an_interrupted_search_goes_on(folder, monkeypatch):
     monkeypatch.setattr(tuning, "fit_sparse_chain", counted)
     result = run(*COMMAND)
     assert result.exit_code == 130 and "The same command goes on" in result.output
-    assert len(json.loads(state.read_text())[1]) == 4
+    assert len(json.loads(state.read_text())[2]) == 4
     assert not (folder / "best.cfg").exists()
     again = run(*COMMAND)
     assert again.exit_code == 0 and n == 5 + 7
@@ -121,35 +121,61 @@ def network(folder):
 
 
 def test_the_sum_with_a_network_is_tried_last(folder, network, monkeypatch):
-    monkeypatch.setattr(tuning, "_candidates", lambda *args: [{}])
+    """The best chain, which differs from the config, is in the sum and in the written config."""
+    candidates = [{}, {"templates": ["w[-1]"], "passes": 20}]
+    monkeypatch.setattr(tuning, "_candidates", lambda *args: candidates)
     alone = run(*COMMAND)
-    assert "combine" not in alone.output
-    (folder / "best.cfg.state.json").unlink()
+    assert "combine" not in alone.output and "passes=20" in alone.stdout.splitlines()[1]
+    known = tuning._try
+    tried = []
+
+    def counted(*args):
+        tried.append(args[3])
+        return known(*args)
+
+    monkeypatch.setattr(tuning, "_try", counted)
+    # One more trial: the state of the search has the others.
     result = run(*COMMAND, "--network", network)
     assert result.exit_code == 0, result.output
-    assert "the sum is best: combine the trained chain with network afterwards" in result.stdout
+    assert tried == [{**candidates[1], "network": "network"}]
+    combine = "python -m spacy bcrf combine out/model-last network --dev dev.spacy --output sum\n"
+    assert f"the sum is best. After the training: {combine}" in result.stdout
     best, chain = result.stdout.splitlines()[1:3]
-    assert best.startswith(" 100% 100.00") and best.endswith("  network=network")
-    # The trial of the chain is that of a search without a network.
+    assert best.startswith(" 100% 100.00") and best.endswith("network=network")
     assert chain.split()[:3] == alone.stdout.splitlines()[1].split()[:3]
-    assert spacy.util.load_config("best.cfg") == spacy.util.load_config("config.cfg").merge(
-        {"paths": {"train": "train.spacy", "dev": "dev.spacy"}}
-    )
-    assert run(*COMMAND, "--network", network).stdout == result.stdout
-    result = run(*COMMAND)
-    assert result.exit_code == 1 and "or the network differ" in result.output
+    model = spacy.util.load_config("best.cfg")["components"]["ner"]["model"]
+    assert model["templates"] == ["w[-1]"] and "network" not in model
+    assert run(*COMMAND, "--network", network).stdout == result.stdout and len(tried) == 1
+    # Another network at the same path.
+    nlp = spacy.load(network)
+    nlp.meta["version"] = "1.0.1"
+    nlp.to_disk(network)
+    assert run(*COMMAND, "--network", network).exit_code == 0 and len(tried) == 2
 
 
-def test_a_network_of_another_component_is_named(folder, network):
+def test_a_network_that_cannot_be_summed_is_named_before_the_search(folder, network):
+    def message_of(name):
+        result = run(*COMMAND, "--network", name)
+        assert result.exit_code == 1 and not (folder / "best.cfg.state.json").exists()
+        return result.output
+
     nlp = spacy.load(network)
     nlp.rename_pipe("ner", "names")
     nlp.to_disk("renamed")
-    result = run(*COMMAND, "--network", "renamed")
-    message = "renamed: expected a component ner, as the config has, got names\n"
-    assert result.exit_code == 1 and result.output == message
-    result = run(*COMMAND, "--network", "missing")
-    assert result.exit_code == 1 and result.output.startswith("missing: the pipeline cannot be")
-    assert not (folder / "best.cfg.state.json").exists()
+    expected = "expected a component ner of spacy-bcrf, as the config has, got"
+    assert message_of("renamed") == f"renamed: {expected} names\n"
+    nlp = spacy.blank("en")
+    nlp.add_pipe("ner").add_label("PER")
+    nlp.initialize()
+    nlp.to_disk("spacys")
+    assert message_of("spacys") == f"spacys: {expected} none\n"
+    nlp = spacy.load(network)
+    nlp.get_pipe("ner").add_label("LOC")
+    nlp.to_disk("other")
+    assert message_of("other").startswith(
+        "ner has other labels: no label alone in the config, but LOC alone in other"
+    )
+    assert message_of("missing").startswith("missing: the pipeline cannot be")
 
 
 def test_errors(folder):
