@@ -25,7 +25,7 @@ from experiments.corpora import add_corpora_option
 from experiments.labeling_tasks import TASKS, LabelingTask
 from experiments.report import markdown_table, mean_and_deviation
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
-from spacy_bcrf.analysis.first_config import FACTORIES, MODELS
+from spacy_bcrf.analysis.first_config import FACTORIES, MODELS, RATE_OF_DOCUMENTS
 from spacy_bcrf.io.text import find_file, read_lines
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -33,7 +33,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "one pass": {},
     "two passes": {"two_pass": True},
 }
-"""Changes of the model that `python -m spacy bcrf init` chooses for documents of one sentence."""
+"""Changes of the model that `python -m spacy bcrf init` chooses for large corpora of documents."""
 
 
 def files_of(pattern: str, names: str) -> tuple[str, ...]:
@@ -103,7 +103,8 @@ def main() -> None:
         for variant, changes in VARIANTS.items():
             if is_tagger and variant == "one pass, no dropout":
                 continue  # as "one pass"
-            model = {**MODELS["tagger" if is_tagger else "ner"], **changes}
+            of_task = {} if is_tagger else {"rate": RATE_OF_DOCUMENTS}
+            model = {**MODELS["tagger" if is_tagger else "ner"], **of_task, **changes}
             scores, seconds = [], []
             for seed in range(args.seeds):
                 nlp = task.make_nlp(model)

@@ -21,6 +21,7 @@ from spacy.training.loop import train
 from spacy.util import load_config, load_model_from_config
 
 from spacy_bcrf.annotation.arrays import doc_lengths
+from spacy_bcrf.corpora.convert import check_language
 from spacy_bcrf.io.shards import write_all
 from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain
 from spacy_bcrf.pipeline.factories import NER_MODEL
@@ -155,6 +156,7 @@ def find_trainer(
 ) -> Trainer:
     """Return the training of a config, or of the default sparse chain."""
     if config is None:
+        check_language(lang)
         pipe: Any = spacy.blank(lang).add_pipe("bcrf_ner")
         labels = sorted(find_labels(corpus, gold, pipe, "ner"))
         return Trainer(

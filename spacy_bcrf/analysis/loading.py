@@ -15,7 +15,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry
 
-from spacy_bcrf.io.shards import find_files, load_docs
+from spacy_bcrf.io.shards import find_files, load_docs, naming_damaged
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.pipeline.settings import find_damaged
 
@@ -124,7 +124,8 @@ def read_corpus(nlp: Language, part: str) -> Iterator[Example]:
             raise ValueError("has no documents")
     except (ValueError, OSError) as error:
         for file in find_files(Path(block["path"])) if "[E1014]" in str(error) else ():
-            load_docs(file)  # raises CorpusError, which says what is wrong with which file
+            with naming_damaged(file):  # says what is wrong with which file
+                load_docs(file)
         raise ValueError(f"{where}: {' '.join(str(error).split())}") from None
 
 

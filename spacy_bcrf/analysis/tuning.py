@@ -23,7 +23,7 @@ from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.sparse.template_sets import SETS, get_templates
 
 from .combination import check_same, combine
-from .cross_fitting import fit_sparse_chain
+from .cross_fitting import find_labels, fit_sparse_chain
 from .evaluation import count_exact, score
 from .loading import copy_words, load_pipeline, read_corpus
 from .resampling import bootstrap_scores, percentile_interval
@@ -92,21 +92,21 @@ def tune(
     trial. network: a trained pipeline with a component of the same name; the last trial is its sum
     with the best chain, see `combine`. Dev chooses the two weights of the sum too, so its F is a
     little too high.
-    ValueError for another pipeline or empty corpora, or if the chain and the network cannot be one
-    component.
+    ValueError for another pipeline, corpora without annotation, or if the chain and the network
+    cannot be one component.
     """
     end = time.monotonic() + 60 * minutes
     name, nlp = _load(config)
+    pipe: Any = nlp.get_pipe(name)
     train, dev = (list(read_corpus(nlp, part)) for part in ("train", "dev"))
+    for part, examples in (("train", train), ("dev", dev)):
+        find_labels(f"the {part} corpus", [eg.reference for eg in examples], pipe, name)
     model = config["components"][name]["model"]
-    identity = sha256(
-        f"{config.to_str()} {n_candidates} {seed} {len(train)} {len(dev)}".encode()
-    ).hexdigest()
+    identity = _identify([config.to_str(), n_candidates, seed], [*train, *dev])
     digest = _check_network(network, name, config, train) if network else ""
     known = _read_state(state, identity, digest)
     found = Tuning()
     order = np.random.default_rng(seed).permutation(len(train))
-    pipe: Any = nlp.get_pipe(name)
     # A second-order chain has no chains side by side.
     orders = [1] if pipe.codec.may_overlap else [1, 2]
     kept = list(_candidates(model, n_candidates, seed, orders))
@@ -263,6 +263,14 @@ def _check_network(model: str, name: str, config: Config, train: Sequence[Exampl
     except ValueError as error:
         raise CorpusError(str(error)) from None
     return sha256(network.to_bytes()).hexdigest()
+
+
+def _identify(settings: list[Any], examples: Sequence[Example]) -> str:
+    """Return a digest of the settings and the documents of a search."""
+    digest = sha256(json.dumps([*settings, len(examples)]).encode())
+    for example in examples:
+        digest.update(example.reference.to_bytes(exclude=["tensor", "user_data"]))
+    return digest.hexdigest()
 
 
 def _read_state(path: Path, identity: str, digest: str) -> dict[str, Trial]:

@@ -180,8 +180,11 @@ def test_two_passes_for_documents_that_repeat_names():
         for doc in docs:
             corpus.add(doc, "")
         made = make_first_config(corpus, "en", encoder=encoder)
-        found = made.config["components"]["ner"]["model"].get("two_pass", False)
-        assert found == any("two passes" in note for note in made.notes)
+        model = made.config["components"]["ner"]["model"]
+        found = model.get("two_pass", False)
+        assert found == ("ner: rate = 0.03, two_pass = true" in "\n".join(made.notes))
+        if encoder == "sparse":
+            assert model["rate"] == (0.03 if found else 0.1)
         return found
 
     assert two_pass([long, short])

@@ -1,6 +1,7 @@
 """The command `python -m spacy bcrf tune`."""
 
 import json
+import shutil
 
 import pytest
 import spacy
@@ -186,6 +187,28 @@ def test_errors(folder):
     (folder / "best.cfg.state.json").write_text("{}")
     result = run(*COMMAND)
     message = "best.cfg.state.json: expected the state of a search"
+    assert result.exit_code == 1 and result.output.startswith(message)
+    shutil.copy("train.spacy", "dev.spacy")
+    (folder / "best.cfg.state.json").unlink()
+    run(*COMMAND)
+    # Other documents, as many.
+    docs = DocBin().from_disk("dev.spacy").get_docs(spacy.blank("en").vocab)
+    DocBin(
+        docs=[
+            Doc(doc.vocab, [*(t.text for t in doc)], ents=["B-PER", "O", "O", "O"]) for doc in docs
+        ]
+    ).to_disk("dev.spacy")
+    result = run(*COMMAND)
+    message = "best.cfg.state.json: the state of another search"
+    assert result.exit_code == 1 and result.output.startswith(message)
+    nothing = Doc(spacy.blank("en").vocab, ["then"], ents=["O"])
+    DocBin(docs=[nothing]).to_disk("nothing.spacy")
+    result = run("config.cfg", "-o", "new.cfg", *PATHS[:3], "nothing.spacy")
+    message = "config.cfg: the dev corpus: none of the 1 documents has entities"
+    assert result.exit_code == 1 and message in result.output
+    (folder / "damaged.spacy").write_bytes(b"hello")
+    result = run("config.cfg", "-o", "new.cfg", *PATHS[:3], "damaged.spacy")
+    message = "damaged.spacy: cannot be read as a .spacy file: "
     assert result.exit_code == 1 and result.output.startswith(message)
     (folder / "empty.spacy").touch()
     result = run("config.cfg", "-o", "new.cfg", *PATHS[:3], "empty.spacy")
