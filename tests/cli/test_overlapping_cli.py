@@ -178,7 +178,7 @@ def test_tune_tries_no_second_order(folder):
     paths = ("--paths.train", "DIR/train.spacy", "--paths.dev", "DIR/dev.spacy")
     run(folder, "tune", "DIR/tuned.cfg", "-o", "DIR/best.cfg", "-n", "6", "--seed", "2", *paths)
     (state,) = folder.glob("best*.json")
-    trials = json.loads(state.read_text())[1]
+    _, _, trials = json.loads(state.read_text())
     assert {trial["settings"].get("order", 1) for trial in trials} == {1}
     assert not any(trial["problem"] for trial in trials)
 
