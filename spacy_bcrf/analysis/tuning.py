@@ -40,8 +40,8 @@ Settings = dict[str, Any]
 class Trial:
     """A candidate trained on a share of the training documents.
 
-    settings: what differs from the config; `passes` is of training, the others are of the model.
-    With `network`, its potentials are added to those of the chain.
+    settings: what differs from the config; `passes` is of training, `network` is the pipeline whose
+    potentials the trial adds to those of the chain, the others are of the model.
     f, low, high: F on dev, and the bounds of its 95% interval. problem: why training failed.
     """
 
