@@ -24,10 +24,10 @@ PYTHON ?= python3
 EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
-CXX_FILES := $(shell find spacy_bcrf/kernels -name "*.hh" -o -name "*.cc")
+CXX_FILES := $(shell find bcrf/kernels -name "*.hh" -o -name "*.cc")
 # All builds share these object files, so the wheel of `make test` compiles little again.
 export BCRF_OBJECTS ?= $(CURDIR)/build/objects
-SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.p[yx]*) $(CXX_FILES)
+SOURCES := setup.cfg setup.py pyproject.toml $(wildcard bcrf/kernels/*.p[yx]*) $(CXX_FILES)
 
 .PHONY: quickstart test lint installed compile-commands clean
 
@@ -58,7 +58,7 @@ installed: $(VENV)/$(EXTRAS)
 	$(BIN)/pip install --quiet --no-deps --target dist/installed dist/*.whl
 	mkdir dist/source
 	tar xzf dist/*.tar.gz --strip-components 1 -C dist/source
-	rm -r dist/source/spacy_bcrf dist/source/spacy_bcrf.egg-info
+	rm -r dist/source/bcrf dist/source/spacy_bcrf dist/source/spacy_bcrf.egg-info
 	cd dist/source && PYTHONPATH=$(CURDIR)/dist/installed $(CURDIR)/$(BIN)/python -m pytest \
 		-n auto --dist loadfile --no-loadscope-reorder -rs --durations=15
 	cd dist/source && PYTHONPATH=$(CURDIR)/dist/installed $(CURDIR)/$(BIN)/python -m tests.unpatched
@@ -212,14 +212,14 @@ check-wheel: $(VENV)/$(EXTRAS)
 FOREIGN := build/foreign
 CLANG ?= clang++
 LLD ?= lld
-FOREIGN_FILES := tests/kernels/check_vectors.cc $(wildcard spacy_bcrf/kernels/cpu/targets/*.cc)
+FOREIGN_FILES := tests/kernels/check_vectors.cc $(wildcard bcrf/kernels/cpu/targets/*.cc)
 FOREIGN_FLAGS := -O2 -std=c++17 -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp-simd -fno-tree-vectorize \
-	-pthread -Ispacy_bcrf/kernels -Ispacy_bcrf/kernels/cpu
+	-pthread -Ibcrf/kernels -Ibcrf/kernels/cpu
 WINE := WINEPREFIX=$(CURDIR)/$(FOREIGN)/wine WINEDEBUG=-all $(firstword $(wildcard /usr/lib/wine/wine64) wine)
 
 .PHONY: foreign
 foreign: $(FOREIGN)/clang $(FOREIGN)/windows.exe $(FOREIGN)/aarch64 $(FOREIGN)/vectors.bin
-	for isa in $$($(BIN)/python -c "from spacy_bcrf import kernels; print(*kernels.instruction_sets())"); do \
+	for isa in $$($(BIN)/python -c "from bcrf import kernels; print(*kernels.instruction_sets())"); do \
 		export BCRF_ISA=$$isa; \
 		$(FOREIGN)/clang $(FOREIGN)/vectors.bin && \
 		$(WINE) $(FOREIGN)/windows.exe $(FOREIGN)/vectors.bin || exit 1; \
@@ -245,7 +245,7 @@ $(FOREIGN)/aarch64: $(CXX_FILES) tests/kernels/check_vectors.cc
 # Without the C++ files that Cython generates.
 compile-commands:
 	for file in $(CXX_FILES); do \
-		printf '{"directory": "%s", "file": "%s", "command": "c++ -std=c++17 -x c++ -Ispacy_bcrf/kernels -Ispacy_bcrf/kernels/cpu -c %s"}\n' \
+		printf '{"directory": "%s", "file": "%s", "command": "c++ -std=c++17 -x c++ -Ibcrf/kernels -Ibcrf/kernels/cpu -c %s"}\n' \
 			"$(CURDIR)" "$$file" "$$file"; \
 	done | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' > compile_commands.json
 

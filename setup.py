@@ -51,7 +51,7 @@ else:
     if sys.platform.startswith("linux") and "-g" not in flags:
         link_args.append("-Wl,--strip-all")
 
-folder = Path("spacy_bcrf/kernels")
+folder = Path("bcrf/kernels")
 sources = sorted(map(str, folder.glob("cpu/targets/*.cc")))
 # Files of Cython without loops that take time. sparse.cpp has the learner's.
 WRAPPERS = {"native.cpp", "encoder.cpp"}
@@ -69,7 +69,7 @@ def find_headers(name: str) -> list[str]:
 
 extensions = [
     Extension(
-        f"spacy_bcrf.kernels.{name}",
+        f"bcrf.kernels.{name}",
         [str(folder / f"{name}.pyx"), *sources],
         # The sources include the shared_code.hh and table.hh of the extension.
         include_dirs=[str(folder), str(folder / path)],
@@ -234,7 +234,7 @@ def read_description() -> str:
     config.read("setup.cfg", encoding="utf-8")
     urls = config["metadata"].get("project_urls", "").strip().splitlines()
     named = dict(re.split(r"\s*=\s*", url, maxsplit=1) for url in urls)
-    found = re.search('__version__ = "(.*)"', Path("spacy_bcrf/__init__.py").read_text("utf-8"))
+    found = re.search('__version__ = "(.*)"', Path("bcrf/__init__.py").read_text("utf-8"))
     assert found is not None
     return absolute_links(Path("README.md").read_text("utf-8"), named.get("Source"), found[1])
 

@@ -98,7 +98,7 @@ def make_pipeline(component: str, accelerated: bool) -> tuple[Any, list[Any]]:
 
 def measure(threads: int, rounds: int) -> list[dict[str, object]]:
     """Return a row for each contender."""
-    from spacy_bcrf import kernels
+    from bcrf import kernels
 
     kernels.set_threads(threads)
     tasks: dict[str, dict[str, Callable[[], object]]] = {task: {} for task in TASKS}
@@ -134,8 +134,8 @@ def measure_outside(component: str, rounds: int) -> float:
     import spacy
     from thinc.api import NumpyOps
 
-    from spacy_bcrf import kernels
-    from spacy_bcrf.kernels import encoder
+    from bcrf import kernels
+    from bcrf.kernels import encoder
 
     kernels.set_threads(1)
     spent = 0.0

@@ -38,6 +38,10 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry
 
+from bcrf import kernels
+from bcrf.chain import Potentials, viterbi
+from bcrf.io.atomic import write_text
+from bcrf.io.extras import require
 from benchmarks.common import (
     NETWORK,
     ROOT,
@@ -48,12 +52,8 @@ from benchmarks.common import (
 )
 from experiments.labeling_tasks import CHUNKS, TASKS, LabelingTask
 from experiments.report import mean_and_deviation
-from spacy_bcrf import kernels
 from spacy_bcrf.analysis.calibration import Calibration, measure_reliability
 from spacy_bcrf.annotation.arrays import doc_lengths
-from spacy_bcrf.chain import Potentials, viterbi
-from spacy_bcrf.io.atomic import write_text
-from spacy_bcrf.io.extras import require
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline.factories import SEGMENTER_MODEL
 from spacy_bcrf.pipeline.sequence_labeler import Prediction

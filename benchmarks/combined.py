@@ -26,12 +26,12 @@ from spacy.language import Language
 from spacy.training import Example
 from spacy.util import registry
 
+from bcrf.io.atomic import write_text
 from benchmarks.accuracy import CLUSTERS, PASSES, find_commit, make_config, train_pipeline
 from benchmarks.common import ROOT, add_options, describe_machine, in_own_process, print_table
 from experiments.labeling_tasks import TASKS
 from experiments.report import mean_and_deviation
 from spacy_bcrf.analysis.combination import Combination, sum_pipelines
-from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.sparse.template_sets import SETS
 
 PARTS = ("chain", "hybrid", "network")

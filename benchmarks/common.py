@@ -22,13 +22,13 @@ import numpy as np
 import wasabi
 from numpy.typing import NDArray
 
+from bcrf.chain import Potentials
+from bcrf.io.atomic import write_text
+from bcrf.io.text import find_file, read_lines
 from experiments.corpora import add_corpora_option
 from experiments.report import write_csv
 from experiments.training import use_one_thread
-from spacy_bcrf.chain import Potentials
 from spacy_bcrf.corpora.formats.conllu import read_conllu
-from spacy_bcrf.io.atomic import write_text
-from spacy_bcrf.io.text import find_file, read_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path(os.environ.get("BCRF_RESULTS") or ROOT / "benchmarks/results")

@@ -1,4 +1,4 @@
-"""`spacy_bcrf.sklearn` against sklearn-crfsuite, with the features and settings of its tutorial.
+"""`bcrf.sklearn` against sklearn-crfsuite, with the features and settings of its tutorial.
 
     python -m benchmarks.crfsuite_interface --corpora DIR [--rounds N] [--sequences N]
 
@@ -11,10 +11,10 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
+from bcrf.io.text import find_file, read_lines
+from bcrf.schemes import read_spans
+from bcrf.sklearn import CRF
 from benchmarks.common import Row, add_options, describe_machine, interleave, print_table
-from spacy_bcrf.annotation.schemes import read_spans
-from spacy_bcrf.io.text import find_file, read_lines
-from spacy_bcrf.sklearn import CRF
 
 Sentence = list[list[str]]
 CORPORA = {

@@ -87,7 +87,7 @@ def main() -> None:
     # Thinc's products read these when NumPy and BLIS are imported.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS"):
         os.environ[variable] = str(args.threads)
-    from spacy_bcrf import kernels
+    from bcrf import kernels
 
     kernels.set_threads(args.threads)
     docs, words, source = make_docs(args.corpora, args.documents)
@@ -200,7 +200,7 @@ def train(model: Any, docs: list[Any]) -> None:
 
 def measure_peak() -> float:
     """Return the multiply-adds of one core, in FLOP/s, counted as two. 0 without a compiler."""
-    from spacy_bcrf import kernels
+    from bcrf import kernels
 
     options = {
         "avx512": ["-mavx512f", "-mfma", "-DBYTES=64"],

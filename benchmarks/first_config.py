@@ -18,12 +18,12 @@ from spacy.training import Corpus
 from spacy.util import load_config, load_model_from_config
 from spacy.vocab import Vocab
 
+from bcrf.io.atomic import write_text
 from benchmarks.common import ROOT, add_options, describe_machine, print_table
 from experiments.labeling_tasks import TASKS
 from experiments.report import mean_and_deviation
 from experiments.training import use_one_thread
 from spacy_bcrf.cli.init import init_cli
-from spacy_bcrf.io.atomic import write_text
 
 SYSTEMS = ("init", "ner_sparse", "ner", "ner_hybrid")
 """What `init` writes without options, and the configs of the folder `configs`."""

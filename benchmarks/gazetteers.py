@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from spacy.tokens import Doc
 
+from bcrf.io.text import read_lines
 from benchmarks.common import (
     ROOT,
     add_options,
@@ -30,7 +31,6 @@ from benchmarks.common import (
 )
 from experiments.labeling_tasks import TASKS
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
-from spacy_bcrf.io.text import read_lines
 from spacy_bcrf.sparse.gazetteers import Gazetteers, Words
 from spacy_bcrf.sparse.template_sets import get_templates
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from bcrf.io.atomic import write_text
 from benchmarks.common import ROOT, describe_machine
-from spacy_bcrf.io.atomic import write_text
 
 PACKAGES = {"cupy": "cuda12x", "torch": "bench", "torchcrf": "bench", "pytest": "dev"}
 """Modules that the steps import, and the extra with each."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
 from benchmarks.common import describe_machine, interleave, print_table, random_potentials
 from benchmarks.torch_heads import (
     PlainBCRF,
@@ -21,7 +22,6 @@ from benchmarks.torch_heads import (
     check_agreement,
     to_host,
 )
-from spacy_bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
 
 OURS: dict[str, Inference] = {"CRF": CRF(), "BCRF(10)": BCRF(10), "MF(10)": MeanField(10)}
 THEIRS: dict[str, type[TorchHead]] = {

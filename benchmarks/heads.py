@@ -16,6 +16,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bcrf import kernels
+from bcrf.chain import BCRF, CRF, Inference, Potentials
+from bcrf.io.extras import require
 from benchmarks.common import (
     add_options,
     describe_machine,
@@ -29,9 +32,6 @@ from benchmarks.head_sizes import add_size_options, measure_sizes
 from benchmarks.scaling import array_library, least_seconds, limits
 from benchmarks.torch_heads import PytorchCRF, check_agreement
 from experiments.report import make_figure, save_figure
-from spacy_bcrf import kernels
-from spacy_bcrf.chain import BCRF, CRF, Inference, Potentials
-from spacy_bcrf.io.extras import require
 
 N_TAGS = (9, 17, 50, 69)
 BATCH_SIZE = 64

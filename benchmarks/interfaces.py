@@ -1,4 +1,4 @@
-"""`spacy_bcrf.torch` against pytorch-crf, torch-struct and TorchCRF, on one thread.
+"""`bcrf.torch` against pytorch-crf, torch-struct and TorchCRF, on one thread.
 
     python -m benchmarks.interfaces [--corpora DIR] [--rounds N] [--tags T ...] [--batches B ...]
 
@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from bcrf import kernels
+from bcrf.chain import CRF, Potentials
 from benchmarks.common import (
     Row,
     add_options,
@@ -26,8 +28,6 @@ from benchmarks.common import (
 )
 from benchmarks.torch_heads import Differentiated, PytorchCRF, TorchHead, TorchStruct
 from experiments.training import use_one_thread
-from spacy_bcrf import kernels
-from spacy_bcrf.chain import CRF, Potentials
 
 TAGS = (9, 17, 37, 69)
 BATCHES = (8, 64, 512)
@@ -44,7 +44,7 @@ class Module(PytorchCRF):
     """Our module, which has pytorch-crf's interface."""
 
     def __init__(self, potentials: Potentials, gold: Any, device: str = "cpu") -> None:
-        from spacy_bcrf.torch import CRF
+        from bcrf.torch import CRF
 
         super().__init__(potentials, gold, device)
         saved, self.crf = self.crf.state_dict(), CRF(self.crf.num_tags)

@@ -34,6 +34,10 @@ from time import process_time
 import numpy as np
 from numpy.typing import NDArray
 
+from bcrf import kernels
+from bcrf.chain import CRF, Potentials
+from bcrf.kernels import BregmanOptions
+from bcrf.schemes import BILUO
 from benchmarks.common import (
     add_csv_option,
     describe_machine,
@@ -43,10 +47,6 @@ from benchmarks.common import (
     random_potentials,
 )
 from benchmarks.scaling import N_ITER, kernel_calls
-from spacy_bcrf import kernels
-from spacy_bcrf.annotation.schemes import BILUO
-from spacy_bcrf.chain import CRF, Potentials
-from spacy_bcrf.kernels import BregmanOptions
 
 TAGS = (9, 17, 50, 69)
 BATCHES = (1, 8, 16, 64)

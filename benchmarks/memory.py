@@ -11,6 +11,7 @@ from statistics import median
 
 import numpy as np
 
+from bcrf.chain import BCRF, CRF, Inference, Potentials
 from benchmarks.common import (
     add_csv_option,
     describe_machine,
@@ -20,7 +21,6 @@ from benchmarks.common import (
     random_potentials,
 )
 from benchmarks.scaling import array_library
-from spacy_bcrf.chain import BCRF, CRF, Inference, Potentials
 
 WARM_UP, ROUNDS = 3, 9
 INFERENCES: dict[str, Inference] = {"CRF": CRF(), "BCRF(10)": BCRF(n_iter=10)}

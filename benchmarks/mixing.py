@@ -19,12 +19,12 @@ import spacy
 from spacy.language import Language
 from spacy.util import fix_random_seed, minibatch
 
+from bcrf.io.atomic import write_text
 from benchmarks.common import add_options, describe_machine, print_table
 from experiments.labeling_tasks import TASKS, LabelingTask
 from spacy_bcrf.bulk.learner import BATCH, BUFFER
 from spacy_bcrf.bulk.mixing import learn_in_rounds
-from spacy_bcrf.io.atomic import write_text
-from spacy_bcrf.io.shards import Writer, find_files, read_shuffled
+from spacy_bcrf.corpora.doc_files import Writer, find_files, read_shuffled
 
 ONE = "one process"
 WAYS: dict[str, dict[str, Any]] = {

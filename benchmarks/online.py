@@ -10,6 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bcrf import kernels
+from bcrf.chain import viterbi
+from bcrf.io.text import find_file, read_lines
+from bcrf.linear.learner import OnlineLearner, OnlineSettings
 from benchmarks.common import (
     add_options,
     describe_machine,
@@ -20,12 +24,8 @@ from benchmarks.common import (
 from experiments.sapo.dataset import Dataset
 from experiments.sapo.evaluate import span_f
 from experiments.sapo.tasks import spans
-from spacy_bcrf import kernels
-from spacy_bcrf.chain import viterbi
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.sentence import Sentence
-from spacy_bcrf.io.text import find_file, read_lines
-from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
 from spacy_bcrf.sparse.template_sets import get_templates
 
 TRAIN, TEST = "conll2000/train.txt", "conll2000/test.txt"

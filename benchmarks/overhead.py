@@ -18,6 +18,7 @@ from typing import Any
 import spacy
 from spacy.language import Language
 
+from bcrf import kernels
 from benchmarks.accuracy import linear_chain
 from benchmarks.common import (
     ROOT,
@@ -28,7 +29,6 @@ from benchmarks.common import (
     time_rounds,
 )
 from experiments.labeling_tasks import TASKS, LabelingTask
-from spacy_bcrf import kernels
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 
 

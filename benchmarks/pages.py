@@ -21,9 +21,9 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from bcrf.io.atomic import write_text
 from benchmarks.common import RESULTS, ROOT
 from experiments.report import make_figure, markdown_table, save_figure
-from spacy_bcrf.io.atomic import write_text
 
 KEYS = {"name", "command", "commit", "date", "machine", "tables"}
 TABLE_KEYS = {"title", "notes", "columns", "rows"}

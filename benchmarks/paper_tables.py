@@ -20,13 +20,13 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from thinc.api import chain, require_gpu
 
+from bcrf import kernels
+from bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
+from bcrf.io.extras import require
 from benchmarks.common import add_options, describe_machine, interleave, print_table
 from benchmarks.torch_heads import PlainCRF, check_agreement
 from experiments.paper.tasks import DECODERS, EXPERIMENTS, SCALES
 from experiments.report import make_figure, save_figure
-from spacy_bcrf import kernels
-from spacy_bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
-from spacy_bcrf.io.extras import require
 from spacy_bcrf.layers.decoding import get_decoder
 from spacy_bcrf.layers.heads import CRF as crf_head
 from spacy_bcrf.layers.self_attentive import SelfAttentiveEncoder

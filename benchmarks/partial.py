@@ -26,6 +26,8 @@ from spacy.util import load_config
 from spacy.vocab import Vocab
 from tqdm import tqdm
 
+from bcrf.chain import BCRF, CRF, Inference, viterbi
+from bcrf.io.text import read_lines
 from benchmarks.common import (
     ROOT,
     SAMPLE,
@@ -39,10 +41,8 @@ from benchmarks.common import (
     sentence_lengths,
 )
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.chain import BCRF, CRF, Inference, viterbi
+from spacy_bcrf.corpora.doc_files import Writer
 from spacy_bcrf.corpora.formats.conllu import read_conllu
-from spacy_bcrf.io.shards import Writer
-from spacy_bcrf.io.text import read_lines
 
 TAGS = (9, 17, 50, 69)
 BATCH = 64

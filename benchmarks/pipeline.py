@@ -14,11 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+from bcrf.io.atomic import write_text
 from benchmarks import contender
 from benchmarks.common import ROOT, add_options, describe_machine, in_own_process, print_table
 from benchmarks.tasks import CONTENDERS, TASKS
 from experiments.report import mean_and_deviation
-from spacy_bcrf.io.atomic import write_text
 
 Numbers = dict[str, float]
 

@@ -25,13 +25,13 @@ import spacy
 from spacy.training import Example
 from spacy.util import fix_random_seed
 
+from bcrf.io.atomic import replacing, write_text
+from bcrf.io.text import read_lines
 from benchmarks.common import NETWORK, SAMPLE, add_csv_option, describe_machine, print_table
 from experiments.report import make_figure, save_figure
 from spacy_bcrf.corpora.convert import convert
+from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.corpora.formats.conllu import read_conllu
-from spacy_bcrf.io.atomic import replacing, write_text
-from spacy_bcrf.io.shards import read_docs
-from spacy_bcrf.io.text import read_lines
 
 ENGINES = {
     "1 process": (),

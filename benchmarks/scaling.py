@@ -30,6 +30,9 @@ from typing import Any
 
 import numpy as np
 
+from bcrf import kernels
+from bcrf.io.extras import require
+from bcrf.kernels import BregmanOptions
 from benchmarks.common import (
     add_csv_option,
     describe_machine,
@@ -39,9 +42,6 @@ from benchmarks.common import (
     random_potentials,
 )
 from experiments.report import make_figure, save_figure
-from spacy_bcrf import kernels
-from spacy_bcrf.io.extras import require
-from spacy_bcrf.kernels import BregmanOptions
 
 N_ITER = 10
 # Operations for each edge and bytes for each token, by number of tags.

@@ -12,16 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.common import (
-    add_options,
-    describe_machine,
-    interleave,
-    print_table,
-    random_potentials,
-    sentence_lengths,
-)
-from spacy_bcrf import kernels
-from spacy_bcrf.chain import (
+from bcrf import kernels
+from bcrf.chain import (
     CRF,
     MIRA,
     SAPO,
@@ -33,6 +25,14 @@ from spacy_bcrf.chain import (
     nbest,
     sample,
     viterbi,
+)
+from benchmarks.common import (
+    add_options,
+    describe_machine,
+    interleave,
+    print_table,
+    random_potentials,
+    sentence_lengths,
 )
 
 TAGS = (9, 17, 50, 69)

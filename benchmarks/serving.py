@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
+from bcrf.io.extras import require
 from benchmarks.common import add_csv_option, describe_machine, print_table
 from benchmarks.scale import make_texts
-from spacy_bcrf.io.extras import require
 
 
 def main() -> None:

@@ -37,12 +37,12 @@ from spacy.util import load_language_data, minibatch, registry
 from spacy.vectors import Vectors  # type: ignore[import-not-found]
 from thinc.api import Adam
 
+from bcrf.io.text import find_file, read_lines
+from bcrf.schemes import read_spans
 from benchmarks.common import NETWORK, add_options, describe_machine, in_own_process, print_table
 from spacy_bcrf.analysis.calibration import calibrate
 from spacy_bcrf.analysis.combination import sum_pipelines
-from spacy_bcrf.annotation.schemes import read_spans
 from spacy_bcrf.corpora.formats.columns import read_columns
-from spacy_bcrf.io.text import find_file, read_lines
 from spacy_bcrf.sparse.cluster_words import load_brown_clusters
 from spacy_bcrf.sparse.template_sets import BIOMEDICAL, BROWN, NER
 from spacy_bcrf.sparse.word_tables import CLUSTER, COMPOUND

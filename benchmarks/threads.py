@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bcrf import kernels
+from bcrf.kernels import BregmanOptions
 from benchmarks.acceleration import make_pipeline, predict, train
 from benchmarks.common import (
     add_csv_option,
@@ -26,8 +28,6 @@ from benchmarks.common import (
     random_potentials,
     time_rounds,
 )
-from spacy_bcrf import kernels
-from spacy_bcrf.kernels import BregmanOptions
 
 TAGS = (9, 17, 50)
 Ways = tuple[Callable[[], object], Callable[[], object]]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_bcrf.chain import Inference, Potentials
+from bcrf.chain import Inference, Potentials
 
 
 class TorchHead(ABC):

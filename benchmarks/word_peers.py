@@ -17,11 +17,11 @@ from typing import Any
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from bcrf.io.extras import require
 from benchmarks.accuracy import linear_chain
 from benchmarks.common import add_options, describe_machine, interleave, print_table
 from experiments.labeling_tasks import TASKS
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
-from spacy_bcrf.io.extras import require
 
 PASSAGE = 20
 """Sentences of a passage: a longer text, where the cost of each call and each Doc matters less."""

@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from bcrf.io.extras import require
 from benchmarks.common import print_table
 from experiments.labeling_tasks import TASKS, add_options
 from experiments.report import mean_and_deviation
 from spacy_bcrf.analysis.cross_fitting import assign_folds, train_sparse_chain
 from spacy_bcrf.analysis.label_errors import KINDS, Suspect, find_suspects
 from spacy_bcrf.analysis.loading import copy_words
-from spacy_bcrf.io.extras import require
 
 CORPORA = {"wnut17": None, "jnlpba": 3000}
 """Tasks, and the number of their training sentences; None for all."""

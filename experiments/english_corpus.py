@@ -12,8 +12,8 @@ import lzma
 from collections.abc import Iterator
 from pathlib import Path
 
-from spacy_bcrf.io.atomic import replacing
-from spacy_bcrf.io.text import find_file, read_lines
+from bcrf.io.atomic import replacing
+from bcrf.io.text import find_file, read_lines
 
 EWT, UNER = "ud-english-ewt/en_ewt-ud-{}.conllu", "uner-english-ewt/en_ewt-ud-{}.iob2"
 

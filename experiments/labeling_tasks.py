@@ -14,13 +14,13 @@ from spacy.tokens import Doc, Token
 from spacy.training import Example
 from spacy.vocab import Vocab
 
+from bcrf.io.text import find_file
 from experiments.corpora import PARTS, Corpus, add_corpora_option
 from experiments.paper.tasks import EXPERIMENTS
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.convert import Reader, convert
+from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.corpora.formats.columns import read_columns
-from spacy_bcrf.io.shards import read_docs
-from spacy_bcrf.io.text import find_file
 
 CHUNKS = "chunks"
 """Key of the span group with the chunks of a Doc."""

@@ -23,11 +23,11 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Corpus, Example
 
+from bcrf.io.text import find_file
 from spacy_bcrf.analysis.calibration import Calibration, measure_reliability
 from spacy_bcrf.analysis.resampling import bootstrap_scores, percentile_interval
 from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.formats.conllu import read_conllu
-from spacy_bcrf.io.text import find_file
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = "0.2.0"

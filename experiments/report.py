@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from spacy_bcrf.io.atomic import replacing, write_text
-from spacy_bcrf.io.extras import require
+from bcrf.io.atomic import replacing, write_text
+from bcrf.io.extras import require
 
 
 def write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 import spacy
 from spacy.tokens import Doc, Span
 
-from spacy_bcrf.chain import BCRF, CRF, Potentials
-from spacy_bcrf.io.atomic import write_text
+from bcrf.chain import BCRF, CRF, Potentials
+from bcrf.io.atomic import write_text
 
 TEXTS = [
     "Barack Obama met Angela Merkel in Berlin.",

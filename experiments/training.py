@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
-from spacy_bcrf.io.atomic import write_text
+from bcrf.io.atomic import write_text
 
 Scores = dict[str, float]
 

@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from bcrf.io.text import find_file, read_lines
 from experiments.corpora import add_corpora_option
 from experiments.labeling_tasks import TASKS, LabelingTask
 from experiments.report import markdown_table, mean_and_deviation
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.analysis.first_config import FACTORIES, MODELS, RATE_OF_DOCUMENTS
-from spacy_bcrf.io.text import find_file, read_lines
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "one pass, no dropout": {"feature_dropout": 0.0},

@@ -49,12 +49,12 @@ from spacy.training import Example
 from spacy.vectors import Vectors  # type: ignore[import-not-found]
 from spacy.vocab import Vocab
 
+from bcrf.io.extras import require
+from bcrf.io.text import find_file, read_lines
 from experiments.corpora import PARTS
 from experiments.paper.tasks import EXPERIMENTS
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.corpora.formats.columns import read_columns
-from spacy_bcrf.io.extras import require
-from spacy_bcrf.io.text import find_file, read_lines
 from spacy_bcrf.sparse.template_sets import get_templates
 
 SIZES = (200, 800)

@@ -12,8 +12,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from bcrf import __version__
+
 if TYPE_CHECKING:
-    from spacy_bcrf import chain as chain
     from spacy_bcrf.annotation.display import displacy as displacy
     from spacy_bcrf.annotation.display import to_frame as to_frame
     from spacy_bcrf.annotation.extensions import set_extensions as set_extensions
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     )
     from spacy_bcrf.pipeline.segmenter import Segmenter as Segmenter
     from spacy_bcrf.pipeline.tagger import Tagger as Tagger
-
-__version__ = "0.2.0.dev0"
 
 # spaCy imports the package for each entry point, so the package imports its modules at first use.
 _MODULES = {
@@ -49,7 +48,6 @@ __all__ = [
     "Tagger",
     "__version__",
     "accelerate",
-    "chain",
     "displacy",
     "set_extensions",
     "to_frame",
@@ -57,8 +55,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "chain":
-        return import_module("spacy_bcrf.chain")
     if name in _MODULES:
         return getattr(import_module(f"spacy_bcrf.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacy_bcrf import kernels
+from bcrf import kernels
 
 
 class Counts:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacy_bcrf.kernels import Result, native
+from bcrf.kernels import Result, native
 
 
 @cache
@@ -29,7 +29,7 @@ def why_not() -> str:
 
 def replace_compiled_kernels(patch: pytest.MonkeyPatch) -> None:
     """Replace each compiled kernel by the CUDA kernel of the same name, over NumPy arrays."""
-    from spacy_bcrf.kernels import cuda
+    from bcrf.kernels import cuda
 
     for name, kernel in getmembers(cuda, isfunction):
         patch.setattr(native, name, _over_numpy(kernel))

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from oracles import enumeration
 
-from spacy_bcrf.chain import Potentials
+from bcrf.chain import Potentials
 
 
 @st.composite

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from bcrf.io.text import read_lines
 from spacy_bcrf.corpora.formats.conllu import read_conllu
-from spacy_bcrf.io.text import read_lines
 
 FOLDER = Path(__file__).resolve().parent.parent / "assets" / "english"
 PARTS = ("train", "dev", "test")

@@ -12,8 +12,8 @@ from spacy.training import Example
 from tiny_training import network
 from typer.testing import CliRunner
 
+from bcrf.io.extras import require
 from spacy_bcrf.cli import app
-from spacy_bcrf.io.extras import require
 
 CRF = {"@layers": "spacy-bcrf.CRF.v1"}
 BIO = "Ada\tB-PER\nLee\tI-PER\n\nBob\tB-PER\n\n"

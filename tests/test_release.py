@@ -96,7 +96,7 @@ def test_the_check_of_wheels_runs(capsys):
 
 @pytest.mark.slow
 def test_without_a_compiler_the_error_says_what_to_install(tmp_path):
-    if not (ROOT / "spacy_bcrf/kernels/native.pyx").exists():
+    if not (ROOT / "bcrf/kernels/native.pyx").exists():
         pytest.skip("the sources lie elsewhere: the tests run against a wheel")
     command = [sys.executable, "setup.py", "-q", "build_ext", "--force"]
     command += ["--build-temp", str(tmp_path), "--build-lib", str(tmp_path)]

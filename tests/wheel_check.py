@@ -4,7 +4,7 @@ import numpy as np
 import spacy
 from spacy.training import Example
 
-from spacy_bcrf.chain import BCRF, CRF, Potentials
+from bcrf.chain import BCRF, CRF, Potentials
 
 TEXT = "Ada Lovelace lived in London"
 GOLD = {"entities": [(0, 12, "PERSON"), (22, 28, "LOC")]}

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from bcrf.io.atomic import write_text
 from experiments.paper.tasks import DECODED_BY, EXPERIMENTS
 from experiments.report import (
     make_figure,
@@ -16,7 +17,6 @@ from experiments.report import (
     save_figure,
     write_csv,
 )
-from spacy_bcrf.io.atomic import write_text
 
 # Columns (corpus, variant) and rows (objective, decoder) of the paper's tables.
 _COLUMNS = {

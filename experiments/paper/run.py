@@ -26,6 +26,9 @@ from spacy.cli._util import parse_config_overrides
 from spacy.util import dot_to_dict
 from thinc.api import Config
 
+from bcrf.io.atomic import write_text
+from bcrf.io.extras import require
+from bcrf.io.text import CorpusError
 from experiments.corpora import (
     Corpus,
     annotate_one_label,
@@ -45,10 +48,7 @@ from experiments.paper.tasks import (
     objectives,
 )
 from experiments.training import Run, Scores, perform
-from spacy_bcrf.io.atomic import write_text
-from spacy_bcrf.io.extras import require
-from spacy_bcrf.io.shards import write_all
-from spacy_bcrf.io.text import CorpusError
+from spacy_bcrf.corpora.doc_files import write_all
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -26,6 +26,9 @@ from spacy.cli._util import parse_config_overrides
 from spacy.tokens import Doc
 from spacy.util import load_config
 
+from bcrf.io.atomic import write_text
+from bcrf.io.extras import require
+from bcrf.io.text import CorpusError
 from experiments.corpora import annotate_one_label, convert_parts, find_corpus, read_corpus
 from experiments.report import (
     make_figure,
@@ -35,11 +38,8 @@ from experiments.report import (
     write_csv,
 )
 from experiments.training import Run, Scores, perform
+from spacy_bcrf.corpora.doc_files import write_all
 from spacy_bcrf.corpora.mask import drop_entities
-from spacy_bcrf.io.atomic import write_text
-from spacy_bcrf.io.extras import require
-from spacy_bcrf.io.shards import write_all
-from spacy_bcrf.io.text import CorpusError
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADS = {"CRF": "spacy-bcrf.CRF.v1", "BCRF": "spacy-bcrf.BCRF.v1"}

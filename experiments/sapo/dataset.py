@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
-from spacy_bcrf.chain import Potentials
+from bcrf.chain import Potentials
+from bcrf.linear.learner import OnlineLearner
+from bcrf.linear.rows import Rows, known_rows
 from spacy_bcrf.corpora.sentence import Sentence
 from spacy_bcrf.sparse.features import Features, Tokens
-from spacy_bcrf.sparse.learner import OnlineLearner
-from spacy_bcrf.sparse.rows import Rows, known_rows
 
 _COLUMNS: dict[str, Callable[[Sentence], list[str]]] = {
     "orth": lambda sentence: sentence.words,
@@ -37,7 +37,7 @@ class Dataset:
         labels: Callable[[Sentence], Sequence[str]],
         min_freq: int = 1,
     ) -> None:
-        from spacy_bcrf.kernels.sparse import Dictionary
+        from bcrf.kernels.sparse import Dictionary
 
         self._features = Features(templates)
         columns = self._features.columns

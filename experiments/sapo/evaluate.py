@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spacy_bcrf.annotation.schemes import read_spans
+from bcrf.schemes import read_spans
 
 
 def span_f(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> float:

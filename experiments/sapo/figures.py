@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bcrf.io.atomic import write_text
+from bcrf.io.extras import require
 from experiments.report import make_figure, markdown_table, save_figure, write_csv
 from experiments.sapo.tasks import TASKS
-from spacy_bcrf.io.atomic import write_text
-from spacy_bcrf.io.extras import require
 
 ttest_rel = require("scipy.stats", "bench").ttest_rel
 

@@ -19,14 +19,14 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from bcrf.io.extras import require
+from bcrf.linear.learner import OnlineSettings
 from experiments.report import write_csv
 from experiments.sapo import bilstm
 from experiments.sapo.dataset import Dataset
 from experiments.sapo.tasks import TASKS, Task
 from experiments.sapo.training import learn
 from experiments.sapo.tune import tune
-from spacy_bcrf.io.extras import require
-from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.template_sets import get_templates
 
 COLUMNS = (

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from bcrf.io.text import CorpusError, find_file, read_lines
 from experiments.sapo.evaluate import accuracy, span_f
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.corpora.sentence import Sentence
-from spacy_bcrf.io.text import CorpusError, find_file, read_lines
 
 
 def spans(sentence: Sentence) -> list[str]:

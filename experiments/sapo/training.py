@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bcrf.chain import viterbi
+from bcrf.linear.learner import OnlineLearner, OnlineSettings
 from experiments.sapo.dataset import Dataset
 from experiments.sapo.tasks import Task
-from spacy_bcrf.chain import viterbi
-from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
 
 
 class Pass(NamedTuple):

@@ -15,7 +15,7 @@ from spacy.training import Example
 from spacy.util import minibatch
 from tqdm import tqdm
 
-from spacy_bcrf.chain import Potentials
+from bcrf.chain import Potentials
 from spacy_bcrf.pipeline.confidence import find_keys
 from spacy_bcrf.pipeline.platt_scaling import GROUPINGS, PlattScaling
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE

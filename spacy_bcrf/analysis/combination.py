@@ -15,9 +15,9 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import minibatch
 
+from bcrf.chain import CRF, Potentials
+from bcrf.kernels import Array
 from spacy_bcrf.annotation.arrays import UNKNOWN
-from spacy_bcrf.chain import CRF, Potentials
-from spacy_bcrf.kernels import Array
 from spacy_bcrf.layers.potential_sum import Sum, call_part, sum_potentials, weight_gradients
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from spacy_bcrf.io.text import CorpusError
+from bcrf.io.text import CorpusError
 
 
 @contextmanager

@@ -10,10 +10,10 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from bcrf.linear.crfsuite_model import read_crfsuite_model
 from spacy_bcrf.corpora.formats.crfsuite import set_features
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline.tagger import Tagger
-from spacy_bcrf.sparse.crfsuite_model import read_crfsuite_model
 
 TEMPLATE = "_.crfsuite[0]"
 

@@ -22,7 +22,7 @@ from spacy.util import load_config, load_model_from_config
 
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.corpora.convert import check_language
-from spacy_bcrf.io.shards import write_all
+from spacy_bcrf.corpora.doc_files import write_all
 from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain
 from spacy_bcrf.pipeline.factories import NER_MODEL
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler

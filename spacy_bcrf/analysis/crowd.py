@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bcrf.chain import CRF, Marginals, Potentials
+from bcrf.chain.annotators import Annotation, agreement, estimate_truth
 from spacy_bcrf.annotation.arrays import doc_lengths, find_bounds
-from spacy_bcrf.chain import CRF, Marginals, Potentials
-from spacy_bcrf.chain.annotators import Annotation, agreement, estimate_truth
 from spacy_bcrf.corpora.formats.annotators import Annotated, Candidate
 from spacy_bcrf.pipeline.codecs.entities import EntityCodec
 

@@ -21,12 +21,12 @@ from spacy.util import minibatch
 from thinc.api import Optimizer
 from tqdm import tqdm
 
+from bcrf.chain import CRF, Marginals, Potentials, viterbi
+from bcrf.io.atomic import replacing
+from bcrf.kernels import Array
 from spacy_bcrf.annotation.arrays import doc_lengths
-from spacy_bcrf.chain import CRF, Marginals, Potentials, viterbi
 from spacy_bcrf.corpora.formats.annotators import Annotated
-from spacy_bcrf.io.atomic import replacing
-from spacy_bcrf.io.identity import keep_identity
-from spacy_bcrf.kernels import Array
+from spacy_bcrf.corpora.identity import keep_identity
 from spacy_bcrf.layers.protocol import get_hooks
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler

@@ -13,9 +13,9 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from bcrf.chain import CRF, Marginals, Potentials
+from bcrf.chain.distillation import rename_tags
 from spacy_bcrf.annotation.arrays import Bools, allowed_tags, doc_lengths, find_bounds
-from spacy_bcrf.chain import CRF, Marginals, Potentials
-from spacy_bcrf.chain.distillation import rename_tags
 from spacy_bcrf.layers.linear_chain import sparse_chains
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler

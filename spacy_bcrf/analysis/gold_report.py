@@ -15,8 +15,8 @@ from spacy.tokens import Span
 from spacy.training import Example
 from spacy.util import minibatch, registry
 
+from bcrf.chain.side_by_side import rows_by_chain
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths
-from spacy_bcrf.chain.side_by_side import rows_by_chain
 from spacy_bcrf.pipeline.gold import Gold
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler

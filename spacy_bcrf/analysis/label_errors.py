@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from spacy.training import Example
 from spacy.util import minibatch
 
+from bcrf.chain import CRF, Potentials
+from bcrf.chain.side_by_side import rows_by_chain
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, find_bounds
-from spacy_bcrf.chain import CRF, Potentials
-from spacy_bcrf.chain.side_by_side import rows_by_chain
 from spacy_bcrf.pipeline.codecs import Codec
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler

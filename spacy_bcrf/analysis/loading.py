@@ -15,7 +15,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry
 
-from spacy_bcrf.io.shards import find_files, load_docs, naming_damaged
+from spacy_bcrf.corpora.doc_files import find_files, load_docs, naming_damaged
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.pipeline.settings import find_damaged
 

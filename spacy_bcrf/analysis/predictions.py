@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from spacy.tokens import Doc, Span
 from spacy.util import minibatch
 
+from bcrf.chain import entropy
 from spacy_bcrf.annotation.arrays import doc_lengths, split_spans
-from spacy_bcrf.chain import entropy
 from spacy_bcrf.pipeline.confidence import by_document
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler

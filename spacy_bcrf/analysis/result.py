@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from spacy.language import Language
 
+from bcrf.io.extras import require
 from spacy_bcrf.annotation.html_table import html_table
-from spacy_bcrf.io.extras import require
 
 
 class Result:

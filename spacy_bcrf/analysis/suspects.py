@@ -15,10 +15,10 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from tqdm import tqdm
 
+from bcrf.io.atomic import write_text
 from spacy_bcrf import __version__
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.io.atomic import write_text
-from spacy_bcrf.io.identity import keep_identity
+from spacy_bcrf.corpora.identity import keep_identity
 
 from .cross_fitting import Trainer, assign_folds, find_labels, find_trainer
 from .label_errors import Suspect, find_suspects

@@ -16,8 +16,8 @@ from spacy.training import Example
 from spacy.util import load_model_from_config
 from thinc.api import Config
 
-from spacy_bcrf.io.atomic import write_text
-from spacy_bcrf.io.text import CorpusError
+from bcrf.io.atomic import write_text
+from bcrf.io.text import CorpusError
 from spacy_bcrf.layers.linear_chain import is_chain_alone
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.sparse.template_sets import SETS, get_templates

@@ -11,7 +11,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from tqdm import tqdm
 
-from spacy_bcrf.io.shards import read_docs
+from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.layers.potential_sum import sparse_weight
 from spacy_bcrf.sparse.explain import (

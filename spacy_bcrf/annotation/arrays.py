@@ -17,7 +17,7 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_bcrf.chain.gold import UNKNOWN as UNKNOWN
+from bcrf.chain.gold import UNKNOWN as UNKNOWN
 
 Values = NDArray[np.uint64]
 Attributes = Sequence[int]

@@ -10,7 +10,7 @@ from typing import Any
 
 from spacy.tokens import Doc, Span
 
-from spacy_bcrf.io.extras import require
+from bcrf.io.extras import require
 
 from .extensions import CONFIDENCE, UserData, set_extensions, span_key
 

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_bcrf.chain import Potentials
-from spacy_bcrf.kernels import array_module
+from bcrf.chain import Potentials
+from bcrf.kernels import array_module
+from bcrf.schemes import Scheme
 
 from .arrays import UNKNOWN, Bools, LabelIndex, Values, allowed_tags
 from .partial import Bounds, PartialAnnotation
-from .schemes import Scheme
 
 # Token.ent_iob
 MISSING, INSIDE, OUTSIDE, BEGIN = range(4)

@@ -11,7 +11,7 @@ from spacy.training import Example
 from spacy.util import fix_random_seed, minibatch
 
 from spacy_bcrf.analysis.loading import copy_words, load_pipeline
-from spacy_bcrf.io.shards import read_shuffled
+from spacy_bcrf.corpora.doc_files import read_shuffled
 from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain
 from spacy_bcrf.sparse.model import SparseChain
 

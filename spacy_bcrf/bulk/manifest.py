@@ -23,10 +23,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from bcrf.io.atomic import UNFINISHED, open_own, replacing
+from bcrf.io.remote import describe, find_below, is_remote, path_errors
+from spacy_bcrf.corpora.identity import hash_files, keep_identity
 from spacy_bcrf.corpora.texts import Rejected
-from spacy_bcrf.io.atomic import UNFINISHED, open_own, replacing
-from spacy_bcrf.io.identity import hash_files, keep_identity
-from spacy_bcrf.io.remote import describe, find_below, is_remote, path_errors
 
 from .progress_log import ProgressLog
 from .shards import Counts, Finished

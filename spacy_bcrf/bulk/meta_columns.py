@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from bcrf.io.extras import require
+from bcrf.io.text import CorpusError
 from spacy_bcrf.corpora.texts import TextColumns, TextRecord, read_records, read_schema
-from spacy_bcrf.io.extras import require
-from spacy_bcrf.io.text import CorpusError
 
 SAMPLE = 1000
 """Records that give the types of JSON values and of other values without a schema."""

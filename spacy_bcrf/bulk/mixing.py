@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from spacy.language import Language
 
+from bcrf.io.atomic import replacing_folder
+from bcrf.linear.model_bytes import SavedChain, mix, pack, unpack
 from spacy_bcrf.analysis.loading import load_pipeline
-from spacy_bcrf.io.atomic import replacing_folder
-from spacy_bcrf.io.identity import keep_identity
-from spacy_bcrf.io.shards import find_files
-from spacy_bcrf.sparse.model_bytes import SavedChain, mix, pack, unpack
+from spacy_bcrf.corpora.doc_files import find_files
+from spacy_bcrf.corpora.identity import keep_identity
 
 from .learner import Learned, Learner, Share, find_chain, raise_error
 from .manifest import describe_inputs

@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from spacy_bcrf.io.atomic import open_own, write_text
-from spacy_bcrf.io.remote import find_below, is_remote
+from bcrf.io.atomic import open_own, write_text
+from bcrf.io.remote import find_below, is_remote
 
 MAX_SEGMENT = 1 << 18
 """An object of a remote log ends after this number of bytes."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from spacy_bcrf.io.extras import require
+from bcrf.io.extras import require
 
 from .engines import MAX_ATTEMPTS, Died, run_pool
 from .learner import Learned, Learner, Share, raise_error

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 import spacy.util
 
+from bcrf.io.text import CorpusError, UnreadableError, text_suffix
 from spacy_bcrf import __version__
+from spacy_bcrf.corpora.identity import hash_files
 from spacy_bcrf.corpora.texts import Item, Rejected, TextColumns, read_records
-from spacy_bcrf.io.identity import hash_files
-from spacy_bcrf.io.text import CorpusError, UnreadableError, text_suffix
 
 from .engines import Engine
 from .manifest import Manifest, describe_inputs, open_manifest

@@ -13,7 +13,7 @@ from typing import Any
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_bcrf.io.extras import require
+from bcrf.io.extras import require
 from spacy_bcrf.pipeline.limits import (
     TookTooLongError,
     is_out_of_memory,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from spacy.tokens import Doc
 
+from bcrf.io.atomic import UNFINISHED, replacing, write_text
+from bcrf.io.remote import describe, path_errors
 from spacy_bcrf.analysis.loading import find_labelers, load_pipeline
+from spacy_bcrf.corpora.identity import hash_files
 from spacy_bcrf.corpora.texts import Rejected, TextRecord
-from spacy_bcrf.io.atomic import UNFINISHED, replacing, write_text
-from spacy_bcrf.io.identity import hash_files
-from spacy_bcrf.io.remote import describe, path_errors
 from spacy_bcrf.pipeline.limits import (
     is_out_of_memory,
     predict_in_parts,

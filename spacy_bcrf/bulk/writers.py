@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from spacy.tokens import DocBin
 
+from bcrf.io.extras import require
 from spacy_bcrf.corpora.texts import ID_KEY, META_KEY, as_json
-from spacy_bcrf.io.extras import require
 
 from .meta_columns import read_meta_columns, split_meta
 from .predictions import Predictions

@@ -93,14 +93,14 @@ def annotate_cli(
     with exit_on(BulkError, stopped=RESUMES):
         from functools import partial
 
+        from bcrf.io.extras import require
+        from bcrf.io.remote import IN_MEMORY, make_path
+        from bcrf.io.text import CorpusError, text_suffix
         from spacy_bcrf.bulk.engines import run_here, run_processes
         from spacy_bcrf.bulk.meta_columns import find_meta_columns
         from spacy_bcrf.bulk.run import annotate_files
         from spacy_bcrf.bulk.writers import COLUMNS
         from spacy_bcrf.corpora.texts import TextColumns, find_inputs, read_records
-        from spacy_bcrf.io.extras import require
-        from spacy_bcrf.io.remote import IN_MEMORY, make_path
-        from spacy_bcrf.io.text import CorpusError, text_suffix
 
         if address is not None and engine != "ray":
             raise ValueError("--address is only for --engine ray")

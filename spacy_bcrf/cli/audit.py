@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from spacy.cli._util import Arg, Opt
 
-from spacy_bcrf.io.atomic import write_text
+from bcrf.io.atomic import write_text
 
 from .errors import RESUMES, exit_on
 from .options import PipeName

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import typer
 from spacy.cli._util import Opt
 
+from bcrf.io.extras import require
 from spacy_bcrf.analysis.config_errors import naming
-from spacy_bcrf.io.extras import require
 
 from .options import Gold, GpuId, Inplace, Model, PipeName, TargetFolder
 from .paths import check_output_file, draw, print_notes

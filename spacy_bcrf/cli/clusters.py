@@ -8,8 +8,8 @@ import typer
 from spacy.cli._util import Arg, Opt
 from tqdm import tqdm
 
-from spacy_bcrf.io.atomic import write_text
-from spacy_bcrf.io.text import read_lines
+from bcrf.io.atomic import write_text
+from bcrf.io.text import read_lines
 
 from .options import Seed
 from .paths import check_output_file

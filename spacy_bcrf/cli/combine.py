@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Arg, Opt
 
+from bcrf.io.atomic import check_new_folder
 from spacy_bcrf.analysis.config_errors import naming
-from spacy_bcrf.io.atomic import check_new_folder
 
 from .options import NewFolder
 from .paths import check_corpus

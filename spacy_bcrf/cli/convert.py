@@ -11,12 +11,12 @@ import typer
 from spacy.cli._util import Arg, Opt
 from tqdm import tqdm
 
+from bcrf.io.text import find_file, text_suffix
 from spacy_bcrf.corpora.convert import Reader, convert
 from spacy_bcrf.corpora.convert_records import convert_records
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.corpora.recognition import Columns, guess_columns, recognize_format
-from spacy_bcrf.io.text import find_file, text_suffix
 
 from .labels import read_labels
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Arg, Opt
 
-from spacy_bcrf.io.extras import require
+from bcrf.io.extras import require
 
 from .options import PipeName, Seed
 from .paths import check_corpus, check_output_file, draw, read_corpus, write_json

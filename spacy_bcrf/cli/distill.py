@@ -11,11 +11,11 @@ import typer
 from spacy.cli._util import Arg, Opt
 from tqdm import tqdm
 
+from bcrf.io.atomic import check_new_folder
+from bcrf.io.text import text_suffix
 from spacy_bcrf import __version__
 from spacy_bcrf.corpora.formats.annotators import read_annotators
-from spacy_bcrf.io.atomic import check_new_folder
-from spacy_bcrf.io.identity import hash_files
-from spacy_bcrf.io.text import text_suffix
+from spacy_bcrf.corpora.identity import hash_files
 
 from .errors import RESUMES, exit_on
 from .options import GpuId, Passes, PipeName, Seed

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Opt
 
+from bcrf.io.atomic import write_text
 from spacy_bcrf.analysis.loading import annotate_before
-from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.sparse.explain import Weight
 
 from .labeler import load_labeler

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Arg, Opt
 
-from spacy_bcrf.io.atomic import check_new_folder
+from bcrf.io.atomic import check_new_folder
 
 from .options import GpuId, Model, NewFolder, Passes, PipeName, Seed
 from .paths import check_corpus

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Arg, Opt
 
-from spacy_bcrf.io.atomic import check_new_folder
+from bcrf.io.atomic import check_new_folder
 
 from .options import NewFolder
 
@@ -38,6 +38,6 @@ def import_cli(
     typer.echo(
         "Note: token._.crfsuite has the names of features. Values other than 1 have no "
         "counterpart in a pipeline. For values: "
-        f"spacy_bcrf.sklearn.CRF(model_filename={str(model)!r})"
+        f"bcrf.sklearn.CRF(model_filename={str(model)!r})"
     )
     return f"python -m spacy bcrf report {output} TEST.spacy --output report.html"

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Opt
 
-from spacy_bcrf.io.atomic import replacing
+from bcrf.io.atomic import replacing
 
 from .inspect import inspect_corpora
 from .paths import check_output_file, read_corpus

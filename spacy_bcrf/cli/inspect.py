@@ -10,7 +10,7 @@ import typer
 from spacy.cli._util import Arg, Opt
 from tqdm import tqdm
 
-from spacy_bcrf.io.shards import find_files
+from spacy_bcrf.corpora.doc_files import find_files
 
 from .labels import read_labels
 from .paths import read_corpus

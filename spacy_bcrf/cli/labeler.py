@@ -7,10 +7,10 @@ from spacy.cli._util import setup_gpu
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from bcrf.io.atomic import check_new_folder, replacing, replacing_folder
+from bcrf.io.text import CorpusError
 from spacy_bcrf.analysis.loading import find_labeler, load_pipeline
-from spacy_bcrf.io.atomic import check_new_folder, replacing, replacing_folder
-from spacy_bcrf.io.shards import read_docs
-from spacy_bcrf.io.text import CorpusError
+from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .paths import check_corpus

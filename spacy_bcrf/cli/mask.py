@@ -7,7 +7,7 @@ import typer
 from spacy.cli._util import Arg, Opt
 from tqdm import tqdm
 
-from spacy_bcrf.io.atomic import replacing_folder
+from bcrf.io.atomic import replacing_folder
 
 from .options import Seed
 from .paths import check_output_file, read_corpus
@@ -41,8 +41,8 @@ def mask_cli(
     Make partial annotation from full annotation, to compare models trained on both. Expects one of
     --by-label, --drop and --forget.
     """
+    from spacy_bcrf.corpora.doc_files import write_all
     from spacy_bcrf.corpora.mask import drop_entities, forget_tokens, one_label_each
-    from spacy_bcrf.io.shards import write_all
 
     if sum([by_label, drop is not None, forget is not None]) != 1:
         raise ValueError("expected one of --by-label, --drop SHARE and --forget SHARE")

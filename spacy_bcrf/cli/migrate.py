@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Opt, import_code
 
+from bcrf.io.atomic import replacing
 from spacy_bcrf.analysis.config_errors import naming
-from spacy_bcrf.io.atomic import replacing
 
 from .options import Code, TrainingConfig
 from .paths import check_output_file, print_notes

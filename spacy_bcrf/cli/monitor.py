@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Arg, Opt
 
-from spacy_bcrf.io.atomic import write_text
+from bcrf.io.atomic import write_text
 
 from .options import GpuId, PipeName
 from .paths import check_output_file

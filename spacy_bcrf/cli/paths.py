@@ -9,10 +9,10 @@ import typer
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from bcrf.io.atomic import replacing, write_text
+from bcrf.io.text import COMPRESSED
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.io.atomic import replacing, write_text
-from spacy_bcrf.io.shards import find_files, read_docs
-from spacy_bcrf.io.text import COMPRESSED
+from spacy_bcrf.corpora.doc_files import find_files, read_docs
 
 
 def read_corpus(corpus: Path) -> Iterator[Doc]:

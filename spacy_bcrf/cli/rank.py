@@ -8,7 +8,7 @@ from typing import IO, Annotated, Any, Literal
 import typer
 from spacy.cli._util import Arg, Opt
 
-from spacy_bcrf.io.atomic import replacing
+from bcrf.io.atomic import replacing
 
 from .options import GpuId, Model, PipeName
 from .paths import check_output_file

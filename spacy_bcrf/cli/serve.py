@@ -35,9 +35,9 @@ def serve_cli(
     Serve a pipeline over HTTP: POST /annotate takes {"text": ".."}, GET / is a page on which one
     types a text, GET /healthz and /metrics watch the server, /docs describes it.
     """
+    from bcrf.io.extras import require
     from spacy_bcrf.analysis.loading import load_pipeline
     from spacy_bcrf.bulk.server import Limits
-    from spacy_bcrf.io.extras import require
 
     limits = Limits(seconds=timeout, characters=max_characters, waiting=max_waiting)
     uvicorn = require("uvicorn", "serve")

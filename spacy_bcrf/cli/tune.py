@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from spacy.cli._util import Opt, import_code, parse_config_overrides
 
+from bcrf.io.atomic import replacing
 from spacy_bcrf.analysis.config_errors import naming
-from spacy_bcrf.io.atomic import replacing
 
 from .errors import exit_on
 from .options import Code, Seed, TrainingConfig

@@ -9,9 +9,9 @@ from spacy.tokens import Doc, Span
 from spacy.util import get_lang_class
 from spacy.vocab import Vocab
 
-from spacy_bcrf.annotation.schemes import read_spans
-from spacy_bcrf.io.shards import Writer
-from spacy_bcrf.io.text import CorpusError, Line, scan_lines
+from bcrf.io.text import CorpusError, Line, scan_lines
+from bcrf.schemes import read_spans
+from spacy_bcrf.corpora.doc_files import Writer
 
 from .entity_tag_reader import EntityTagReader
 from .problems import AllProblems, Problems, each_file

@@ -16,9 +16,9 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from tqdm import tqdm
 
-from spacy_bcrf.io.json_objects import Item, Problem, read_objects
-from spacy_bcrf.io.shards import Writer
-from spacy_bcrf.io.text import CorpusError
+from bcrf.io.json_objects import Item, Problem, read_objects
+from bcrf.io.text import CorpusError
+from spacy_bcrf.corpora.doc_files import Writer
 
 from .formats import brat, jsonl, label_studio, prodigy
 from .problems import Problems, each_file

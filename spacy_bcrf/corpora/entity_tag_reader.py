@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from spacy_bcrf.annotation.schemes import BIES, BILUO, BIO, Span, read_spans
-from spacy_bcrf.io.text import CorpusError, Line
+from bcrf.io.text import CorpusError, Line
+from bcrf.schemes import BIES, BILUO, BIO, Span, read_spans
 
 from .sentence import Sentence
 

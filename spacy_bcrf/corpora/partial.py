@@ -13,7 +13,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.io.shards import find_files, read_docs, read_shuffled
+from spacy_bcrf.corpora.doc_files import find_files, read_docs, read_shuffled
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from spacy_bcrf.io.text import CorpusError
+from bcrf.io.text import CorpusError
 
 MAX_REPORTS = 20
 """Largest number of problems that a conversion names."""

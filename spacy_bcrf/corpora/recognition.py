@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from spacy_bcrf.io.text import scan_lines
+from bcrf.io.text import scan_lines
 
 from .formats.columns import find_separator, is_row, split_row
 

@@ -12,6 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import get_words_and_spaces
 
+from bcrf.io.json_objects import Problem
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.annotation.partial import (
     AMBIGUOUS,
@@ -20,7 +21,6 @@ from spacy_bcrf.annotation.partial import (
     PartialAnnotation,
     find_contradictions,
 )
-from spacy_bcrf.io.json_objects import Problem
 
 from .spacing import UNSPACED
 

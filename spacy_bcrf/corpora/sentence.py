@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from spacy_bcrf.io.text import CorpusError, Line
+from bcrf.io.text import CorpusError, Line
 
 OnMalformed = Callable[[CorpusError], object]
 """Receives the error of a malformed sentence, and raises it or returns to skip the sentence."""

@@ -18,11 +18,10 @@ from spacy.language import Language
 from spacy.strings import StringStore
 from spacy.tokens import Doc
 
-from spacy_bcrf.io.extras import require
-from spacy_bcrf.io.json_objects import Problem, parse_object, read_objects
-from spacy_bcrf.io.remote import find_below, glob_files, is_remote, make_path
-from spacy_bcrf.io.shards import load_docs, naming_damaged
-from spacy_bcrf.io.text import (
+from bcrf.io.extras import require
+from bcrf.io.json_objects import Problem, parse_object, read_objects
+from bcrf.io.remote import find_below, glob_files, is_remote, make_path
+from bcrf.io.text import (
     MAX_LINE,
     CorpusError,
     Line,
@@ -30,6 +29,7 @@ from spacy_bcrf.io.text import (
     scan_lines,
     text_suffix,
 )
+from spacy_bcrf.corpora.doc_files import load_docs, naming_damaged
 
 from .formats.jsonl import read_record
 from .record import Record, make_doc

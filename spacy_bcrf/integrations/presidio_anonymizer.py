@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bcrf.io.extras import require
 from spacy_bcrf.analysis.redaction import STYLES, Replacer
-from spacy_bcrf.io.extras import require
 
 _operators = require("presidio_anonymizer.operators", "presidio")
 _Base: Any = _operators.Operator

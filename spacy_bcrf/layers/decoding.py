@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from spacy_bcrf.chain import (
+from bcrf.chain import (
     BCRF,
     CRF,
     Inference,
@@ -13,8 +13,8 @@ from spacy_bcrf.chain import (
     Unstructured,
     minimum_risk,
 )
-from spacy_bcrf.chain.search import best_labeling
-from spacy_bcrf.kernels import Array
+from bcrf.chain.search import best_labeling
+from bcrf.kernels import Array
 
 Decoder = Callable[[Potentials], Array]
 """Potentials to tag ids, int32 (N,). A decoder never emits a labeling that -inf forbids."""

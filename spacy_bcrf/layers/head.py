@@ -7,18 +7,18 @@ import numpy as np
 from thinc.api import Model, Relu
 from thinc.types import Floats2d
 
-from spacy_bcrf.chain import Potentials
-from spacy_bcrf.chain.checks import check_numbers
-from spacy_bcrf.chain.label_resize import (
+from bcrf.chain import Potentials
+from bcrf.chain.checks import check_numbers
+from bcrf.chain.label_resize import (
     extend_chains,
     extend_rows,
     extend_square,
     matching_tags,
     outside_bias,
 )
-from spacy_bcrf.chain.potentials import boundaries
-from spacy_bcrf.chain.side_by_side import join_chains, split_chains
-from spacy_bcrf.kernels import Array
+from bcrf.chain.potentials import boundaries
+from bcrf.chain.side_by_side import join_chains, split_chains
+from bcrf.kernels import Array
 
 from .pairwise import Pairwise
 from .protocol import Objective, output_attrs

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from thinc.api import Model
 
-from spacy_bcrf import chain
+from bcrf import chain
 
 from .head import InT, OutT, make_head
 from .protocol import Objective

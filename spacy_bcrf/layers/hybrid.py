@@ -10,8 +10,8 @@ from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from spacy_bcrf.chain import Potentials
-from spacy_bcrf.sparse.learner import OnlineSettings
+from bcrf.chain import Potentials
+from bcrf.linear.learner import OnlineSettings
 
 from . import potential_sum
 from .linear_chain import make_chain, make_linear_chain, sparse_chain

@@ -10,11 +10,11 @@ from thinc.api import Model, NumpyOps
 from thinc.model import deserialize_attr, serialize_attr
 from thinc.util import to_numpy
 
-from spacy_bcrf.chain import Constraints, Potentials
-from spacy_bcrf.chain.label_resize import matching_tags
-from spacy_bcrf.kernels import Array
+from bcrf.chain import Constraints, Potentials
+from bcrf.chain.label_resize import matching_tags
+from bcrf.kernels import Array
+from bcrf.linear.learner import OnlineSettings
 from spacy_bcrf.sparse.gazetteers import Gazetteers
-from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.template_sets import get_templates
 from spacy_bcrf.sparse.word_tables import WordTables

@@ -6,7 +6,7 @@ from typing import Any
 from thinc.api import Model, glorot_uniform_init
 from thinc.types import Floats2d
 
-from spacy_bcrf.kernels import Array
+from bcrf.kernels import Array
 
 InT = Floats2d
 OutT = Array

@@ -9,9 +9,9 @@ from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats1d
 
-from spacy_bcrf import chain
-from spacy_bcrf.chain import Constraints, Potentials
-from spacy_bcrf.kernels import Array
+from bcrf import chain
+from bcrf.chain import Constraints, Potentials
+from bcrf.kernels import Array
 
 from .linear_chain import sparse_chain, sparse_chains
 from .protocol import Hooks, Objective, attach, get_hooks, output_attrs

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from thinc.api import Model
 
-from spacy_bcrf.chain import CRF, Constraints, Inference, Potentials
-from spacy_bcrf.kernels import Array
+from bcrf.chain import CRF, Constraints, Inference, Potentials
+from bcrf.kernels import Array
 
 from .decoding import Decoder, get_decoder
 

@@ -21,7 +21,7 @@ from thinc.api import (
 )
 from thinc.types import ArgsKwargs, Floats2d, Ragged
 
-from spacy_bcrf.io.extras import require
+from bcrf.io.extras import require
 
 
 def SelfAttentiveEncoder(

@@ -4,7 +4,7 @@ from spacy.tokens import Doc
 from thinc.api import Model, chain
 from thinc.types import Floats2d
 
-from spacy_bcrf.chain import Potentials
+from bcrf.chain import Potentials
 
 from .compiled import embedded_columns
 from .head import resize_head

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from spacy.attrs import IDX, LENGTH  # type: ignore[import-not-found]
 from spacy.tokens import Doc
 
+from bcrf.chain import CRF, Potentials, entropy
+from bcrf.chain.gold import path_scores
 from spacy_bcrf.annotation.arrays import UNKNOWN, split_spans
 from spacy_bcrf.annotation.extensions import (
     ENTROPY_PER_TOKEN,
@@ -28,8 +30,6 @@ from spacy_bcrf.annotation.extensions import (
     doc_key,
     token_key,
 )
-from spacy_bcrf.chain import CRF, Potentials, entropy
-from spacy_bcrf.chain.gold import path_scores
 
 from .codecs import Codec
 from .codecs.codec import Ops, Predictions, ScoredSpans

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_bcrf import kernels
+from bcrf import kernels
+from bcrf.chain import Constraints
+from bcrf.chain.unlikelihood import Rejection
+from bcrf.kernels import Array
 from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, allowed_tags, find_bounds
-from spacy_bcrf.chain import Constraints
-from spacy_bcrf.chain.unlikelihood import Rejection
-from spacy_bcrf.kernels import Array
 from spacy_bcrf.layers.linear_chain import find_obstacle
 from spacy_bcrf.layers.protocol import LabelingModel
 

@@ -1,7 +1,7 @@
 """`bcrf_ner`: named entities as tags of a scheme, under its hard constraints."""
 
-from spacy_bcrf.chain import Potentials
-from spacy_bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
+from bcrf.chain import Potentials
+from bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
 
 from .gold import Gold
 from .queries import SpanQueries

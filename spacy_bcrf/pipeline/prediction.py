@@ -13,10 +13,10 @@ from spacy.training import Example
 from spacy.util import minibatch
 from thinc.api import Model
 
+from bcrf.chain import Potentials
+from bcrf.chain.potentials import NotFiniteError
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
 from spacy_bcrf.annotation.extensions import UserData
-from spacy_bcrf.chain import Potentials
-from spacy_bcrf.chain.potentials import NotFiniteError
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from .codecs import Codec

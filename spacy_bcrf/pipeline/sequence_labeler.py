@@ -15,10 +15,10 @@ from spacy.util import check_lexeme_norms
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
+from bcrf.chain import Potentials
+from bcrf.chain.potentials import NotFiniteError
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.annotation.html_table import html_table
-from spacy_bcrf.chain import Potentials
-from spacy_bcrf.chain.potentials import NotFiniteError
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from . import training

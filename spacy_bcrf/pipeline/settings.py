@@ -225,7 +225,7 @@ class EntitySettings(Settings):
     @field_validator("entity_ratio", mode="before")
     @classmethod
     def _read_entity_ratio(cls, value: Any) -> Any:
-        from spacy_bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
+        from bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
 
         if value is None or isinstance(value, ExpectedEntityRatio):
             return value

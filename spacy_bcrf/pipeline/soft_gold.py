@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from thinc.api import Model, Optimizer, set_dropout_rate
 
+from bcrf.chain import CRF, Marginals, Potentials
+from bcrf.chain.distillation import distillation_loss
+from bcrf.chain.side_by_side import join_chains, rows_by_chain, split_chains
 from spacy_bcrf.annotation.arrays import doc_lengths
-from spacy_bcrf.chain import CRF, Marginals, Potentials
-from spacy_bcrf.chain.distillation import distillation_loss
-from spacy_bcrf.chain.side_by_side import join_chains, rows_by_chain, split_chains
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from .prediction import Component

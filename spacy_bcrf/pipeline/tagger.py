@@ -10,8 +10,8 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from spacy_bcrf.chain import Inference, Potentials
-from spacy_bcrf.chain.label_smoothing import smooth_labels
+from bcrf.chain import Inference, Potentials
+from bcrf.chain.label_smoothing import smooth_labels
 from spacy_bcrf.layers.linear_chain import sparse_chain
 
 from .codecs import TagCodec

@@ -14,10 +14,10 @@ from spacy.training import Example, validate_examples
 from spacy.util import logger, minibatch
 from tqdm import tqdm
 
+from bcrf.chain import Potentials
+from bcrf.chain.potentials import NotFiniteError, raise_deferred
+from bcrf.chain.unlikelihood import unlikelihood_loss
 from spacy_bcrf.annotation.arrays import UNKNOWN
-from spacy_bcrf.chain import Potentials
-from spacy_bcrf.chain.potentials import NotFiniteError, raise_deferred
-from spacy_bcrf.chain.unlikelihood import unlikelihood_loss
 from spacy_bcrf.layers.linear_chain import find_obstacle, sparse_chains
 from spacy_bcrf.layers.protocol import LabelingModel
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_bcrf.chain import CRF, Potentials, entropy
-from spacy_bcrf.chain.search import nbest_arrays
-from spacy_bcrf.kernels import Array, array_module
+from bcrf.chain import CRF, Potentials, entropy
+from bcrf.chain.search import nbest_arrays
+from bcrf.kernels import Array, array_module
 
 MEASURES = ("entropy", "confidence", "margin")
 UNITS = ("token", "entity", "document")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.util import load_language_data, registry
 
-from spacy_bcrf.io.extras import require
+from bcrf.io.extras import require
 
 from .word_counts import Read, frequent_words, too_many_clusters
 

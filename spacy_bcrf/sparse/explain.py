@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
+from bcrf.chain import Potentials
 from spacy_bcrf.annotation.arrays import find_bounds
-from spacy_bcrf.chain import Potentials
 
 from .model import SparseChain
 

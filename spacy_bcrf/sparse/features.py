@@ -14,6 +14,7 @@ from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
 
+from bcrf.linear.templates import ALIASES, Attribute, TemplateError, parse_templates
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths, read_doc, read_docs
 from spacy_bcrf.annotation.extensions import set_extensions
 
@@ -27,7 +28,6 @@ from .quantized_vectors import (
     parse_terciles,
     quantize,
 )
-from .templates import ALIASES, Attribute, TemplateError, parse_templates
 from .word_attributes import Bags, WordCache
 from .word_tables import CLUSTER, COMPOUND, FREQUENCY, WordTables
 
@@ -222,7 +222,7 @@ class Features:
     def extract(self, tokens: Tokens) -> tuple[Keys, NDArray[np.int64]]:
         """Extract feature keys from arrays, and return them in the form of `keys`."""
         if self._extractor is None:
-            from spacy_bcrf.kernels.sparse import Extractor
+            from bcrf.kernels.sparse import Extractor
 
             self._extractor = Extractor(self._compile())
         return self._extractor.extract(self._arrays(tokens))
@@ -420,7 +420,7 @@ class Features:
         ]
 
     def _compile_scores(self) -> Any:
-        from spacy_bcrf.kernels.sparse import WordScores
+        from bcrf.kernels.sparse import WordScores
 
         return WordScores(self._compile(), len(self.columns) + len(self._of_word))
 

@@ -20,8 +20,8 @@ from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from bcrf.io.text import CorpusError, Line, read_lines, text_suffix
 from spacy_bcrf.annotation.arrays import doc_lengths, read_docs
-from spacy_bcrf.io.text import CorpusError, Line, read_lines, text_suffix
 
 EXACT = "exact"
 KINDS = ("gazetteer", EXACT, "partial")
@@ -240,7 +240,7 @@ def _extend(keys: NDArray[np.uint64], words: NDArray[np.uint64]) -> NDArray[np.u
 
 def _index_words(text: str) -> tuple[Any, NDArray[np.uint8]]:
     """Return an index of the lowercased words of phrases, and the bits of their positions."""
-    from spacy_bcrf.kernels.sparse import Dictionary
+    from bcrf.kernels.sparse import Dictionary
 
     flat, lengths = _hash_words(text, lower=True)
     # Places of the tokens: B 0, I 1, L 2, U 3.

@@ -15,23 +15,23 @@ from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
-from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
-from spacy_bcrf.chain import Constraints, Potentials
-from spacy_bcrf.chain.label_resize import (
+from bcrf.chain import Constraints, Potentials
+from bcrf.chain.label_resize import (
     extend_chains,
     extend_rows,
     extend_square,
     outside_bias,
 )
-from spacy_bcrf.chain.side_by_side import split_chains
+from bcrf.chain.side_by_side import split_chains
+from bcrf.linear.learner import OnlineLearner, OnlineSettings
+from bcrf.linear.model_bytes import SavedChain, pack, unpack
+from bcrf.linear.rows import Rows, known_rows
+from bcrf.linear.templates import Attribute, parse_template
+from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
 
 from .doc_attributes import POOLED
 from .features import Features
 from .gazetteers import Gazetteers
-from .learner import OnlineLearner, OnlineSettings
-from .model_bytes import SavedChain, pack, unpack
-from .rows import Rows, known_rows
-from .templates import Attribute, parse_template
 from .two_pass import TEMPLATES, FirstPass
 from .word_tables import FREQUENCY, WordTables
 
@@ -156,7 +156,7 @@ class SparseChain:
 
     def start_counting(self) -> None:
         """Forget all features, and read the files of gazetteers and word tables."""
-        from spacy_bcrf.kernels.sparse import Dictionary
+        from bcrf.kernels.sparse import Dictionary
 
         if self.first:
             self.first.reset()
@@ -421,7 +421,7 @@ class SparseChain:
 
     def load(self, saved: SavedChain) -> SparseChain:
         """Load what `unpack` returned, see `from_bytes`."""
-        from spacy_bcrf.kernels.sparse import Dictionary
+        from bcrf.kernels.sparse import Dictionary
 
         features = self.features
         if saved.templates != features.texts:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from spacy_bcrf.io.extras import require
+from bcrf.io.extras import require
 
 from .word_counts import Checkpoint, Read
 

@@ -29,16 +29,17 @@ from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc
 from tqdm import tqdm
 
+from bcrf.chain import CRF
+from bcrf.chain.side_by_side import join_chains
+from bcrf.linear.learner import OnlineLearner
 from spacy_bcrf.annotation.arrays import doc_lengths, read_doc, read_docs
-from spacy_bcrf.chain import CRF
-from spacy_bcrf.chain.side_by_side import join_chains
 
 from .doc_attributes import POOLED, Values
-from .learner import OnlineLearner
 
 if TYPE_CHECKING:
+    from bcrf.linear.model_bytes import SavedChain
+
     from .model import SparseChain
-    from .model_bytes import SavedChain
 
 TEMPLATES = [f"{POOLED}[0]"]
 """The templates that `two_pass` adds to templates without `pooled`."""

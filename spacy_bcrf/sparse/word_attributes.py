@@ -102,7 +102,7 @@ class _Types:
     """
 
     def __init__(self, n_functions: int) -> None:
-        from spacy_bcrf.kernels.sparse import Dictionary
+        from bcrf.kernels.sparse import Dictionary
 
         self._n_functions = n_functions
         self.index: Any = Dictionary()

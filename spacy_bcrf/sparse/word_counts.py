@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_bcrf.io.atomic import replacing
+from bcrf.io.atomic import replacing
 
 CHUNK = 1_000_000
 """Tokens whose pairs are counted at once."""

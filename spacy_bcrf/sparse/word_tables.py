@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from spacy_bcrf.io.text import CorpusError, Line, read_lines
+from bcrf.io.text import CorpusError, Line, read_lines
 
 FREQUENCY = "frequency"
 CLUSTER = "cluster"

@@ -7,9 +7,9 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from tiny_training import TOK2VEC, network, optimizer, train
 
+from bcrf.chain import CRF
 from spacy_bcrf.analysis.distillation import learn, teacher_chain
 from spacy_bcrf.analysis.extension import RATE, extend, read_extension
-from spacy_bcrf.chain import CRF
 from spacy_bcrf.layers.linear_chain import sparse_chains
 from spacy_bcrf.pipeline.platt_scaling import PlattScaling
 from spacy_bcrf.pipeline.settings import Control

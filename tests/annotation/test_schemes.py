@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from spacy_bcrf.annotation.schemes import BIES, BILUO, BIO, MISSING, get_scheme, read_spans
+from bcrf.schemes import BIES, BILUO, BIO, MISSING, get_scheme, read_spans
 
 SCHEMES = [BIO, BILUO, BIES]
 LABELS = ["PER", "LOC"]

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from spacy_bcrf import chain, kernels
-from spacy_bcrf.chain import Potentials
-from spacy_bcrf.kernels import BregmanOptions
+from bcrf import chain, kernels
+from bcrf.chain import Potentials
+from bcrf.kernels import BregmanOptions
 
 T, LENGTHS = 3, np.array([3, 0, 2], dtype="int32")
 N = int(LENGTHS.sum())

@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
-from spacy_bcrf.sparse.rows import Rows
+from bcrf.linear.learner import OnlineLearner, OnlineSettings
+from bcrf.linear.rows import Rows
 
 
 class InterruptOfTest(Exception):

@@ -11,10 +11,10 @@ import spacy
 import srsly
 from spacy.training import Example
 
-from spacy_bcrf.kernels.sparse import Dictionary, Extractor, Learner, WordScores, score, shuffled
-from spacy_bcrf.sparse.learner import OnlineSettings
+from bcrf.kernels.sparse import Dictionary, Extractor, Learner, WordScores, score, shuffled
+from bcrf.linear.learner import OnlineSettings
+from bcrf.linear.model_bytes import unpack
 from spacy_bcrf.sparse.model import SparseChain
-from spacy_bcrf.sparse.model_bytes import unpack
 from tests.fuzz.targets_kernels import TEMPLATES, make_chain, model_seeds
 
 

@@ -6,15 +6,15 @@ from functools import partial
 import numpy as np
 import pytest
 
-from spacy_bcrf import chain
-from spacy_bcrf.chain import CRF, Potentials, SpanTags
-from spacy_bcrf.chain.distillation import distillation_loss
-from spacy_bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
-from spacy_bcrf.chain.gold import path_scores
-from spacy_bcrf.chain.potentials import NotFiniteError
-from spacy_bcrf.chain.search import nbest_arrays
-from spacy_bcrf.chain.span_posteriors import stretch_posteriors
-from spacy_bcrf.chain.unlikelihood import Rejection, unlikelihood_loss
+from bcrf import chain
+from bcrf.chain import CRF, Potentials, SpanTags
+from bcrf.chain.distillation import distillation_loss
+from bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
+from bcrf.chain.gold import path_scores
+from bcrf.chain.potentials import NotFiniteError
+from bcrf.chain.search import nbest_arrays
+from bcrf.chain.span_posteriors import stretch_posteriors
+from bcrf.chain.unlikelihood import Rejection, unlikelihood_loss
 
 T, LENGTHS = 3, np.array([4, 3, 0, 1], dtype="int32")
 N = int(LENGTHS.sum())

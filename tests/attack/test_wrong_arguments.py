@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacy_bcrf import kernels
-from spacy_bcrf.kernels import BregmanOptions
+from bcrf import kernels
+from bcrf.kernels import BregmanOptions
 
 FOLDER = Path(__file__).parent
 

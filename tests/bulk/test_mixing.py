@@ -18,14 +18,14 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from tiny_training import network
 
+from bcrf.linear.model_bytes import SavedChain, mix, pack, unpack
 from spacy_bcrf.bulk import processes
 from spacy_bcrf.bulk.learner import Learner, Share
 from spacy_bcrf.bulk.mixing import learn_in_rounds, process_learners
 from spacy_bcrf.bulk.processes import Child
 from spacy_bcrf.bulk.worker import BulkError
-from spacy_bcrf.io.shards import read_docs, write_all
+from spacy_bcrf.corpora.doc_files import read_docs, write_all
 from spacy_bcrf.layers.linear_chain import sparse_chain
-from spacy_bcrf.sparse.model_bytes import SavedChain, mix, pack, unpack
 
 
 def make_docs(vocab):

@@ -1,4 +1,4 @@
-"""Properties of every inference in `spacy_bcrf.chain`. A subclass supplies the instance."""
+"""Properties of every inference in `bcrf.chain`. A subclass supplies the instance."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numeric import assert_gradient
 from oracles import enumeration
 
-from spacy_bcrf.chain import CRF, Inference, Potentials
-from spacy_bcrf.chain.gold import path_scores
+from bcrf.chain import CRF, Inference, Potentials
+from bcrf.chain.gold import path_scores
 
 
 def split(batch: Potentials) -> Iterator[tuple[slice, Potentials]]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from spacy_bcrf.chain import Potentials
+from bcrf.chain import Potentials
 
 
 def assert_gradient(

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from spacy_bcrf.annotation.schemes import BIO
-from spacy_bcrf.chain import CRF, viterbi
-from spacy_bcrf.chain.annotators import Annotation, agreement, estimate_truth
+from bcrf.chain import CRF, viterbi
+from bcrf.chain.annotators import Annotation, agreement, estimate_truth
+from bcrf.schemes import BIO
 
 LABELS = ["A", "B"]
 CONSTRAINTS = BIO.transitions(LABELS), BIO.starts(LABELS), BIO.ends(LABELS)

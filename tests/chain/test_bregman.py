@@ -9,7 +9,7 @@ from inference_suite import InferenceTest
 from oracles import enumeration, explicit_bregman
 from scipy.optimize import minimize
 
-from spacy_bcrf.chain import BCRF, CRF, Potentials, viterbi
+from bcrf.chain import BCRF, CRF, Potentials, viterbi
 
 pytestmark = pytest.mark.usefixtures("processor")
 

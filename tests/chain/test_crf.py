@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from inference_suite import InferenceTest
 from oracles import enumeration
 
-from spacy_bcrf.chain import CRF, Potentials
+from bcrf.chain import CRF, Potentials
 
 pytestmark = pytest.mark.usefixtures("processor")
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from numeric import assert_gradient
 from oracles import cross_entropy, enumeration
 
-from spacy_bcrf.chain import BCRF, CRF, Marginals, MeanField, Potentials, Unstructured, entropy
-from spacy_bcrf.chain.distillation import distillation_loss, rename_tags
+from bcrf.chain import BCRF, CRF, Marginals, MeanField, Potentials, Unstructured, entropy
+from bcrf.chain.distillation import distillation_loss, rename_tags
 
 INFERENCES = [CRF(), Unstructured(), BCRF(200), MeanField(200)]
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from numeric import assert_gradient
 from oracles import enumeration
 
-from spacy_bcrf.chain import BCRF, CRF, MeanField, Unstructured
-from spacy_bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
+from bcrf.chain import BCRF, CRF, MeanField, Unstructured
+from bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
 
 pytestmark = pytest.mark.usefixtures("processor")
 

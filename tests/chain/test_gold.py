@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import enumeration
 
-from spacy_bcrf.chain import Potentials
-from spacy_bcrf.chain.gold import GoldLattice, path_scores
+from bcrf.chain import Potentials
+from bcrf.chain.gold import GoldLattice, path_scores
 
 
 def batch():

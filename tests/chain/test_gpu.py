@@ -6,7 +6,7 @@ import numpy as np
 import on_gpu
 import pytest
 
-from spacy_bcrf.chain import (
+from bcrf.chain import (
     BCRF,
     CRF,
     MIRA,
@@ -24,8 +24,8 @@ from spacy_bcrf.chain import (
     span_candidates,
     viterbi,
 )
-from spacy_bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
-from spacy_bcrf.chain.unlikelihood import Rejection, unlikelihood_loss
+from bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
+from bcrf.chain.unlikelihood import Rejection, unlikelihood_loss
 
 pytestmark = pytest.mark.gpu
 if reason := on_gpu.why_not():

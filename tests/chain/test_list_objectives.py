@@ -9,8 +9,8 @@ from numeric import assert_gradient
 from oracles import enumeration, reference_search
 from scipy.optimize import minimize
 
-from spacy_bcrf.chain import CRF, MIRA, SAPO, Perceptron, Potentials, nbest, viterbi
-from spacy_bcrf.kernels import native
+from bcrf.chain import CRF, MIRA, SAPO, Perceptron, Potentials, nbest, viterbi
+from bcrf.kernels import native
 
 pytestmark = pytest.mark.usefixtures("processor")
 

@@ -9,7 +9,7 @@ from inference_suite import split
 from numeric import assert_gradient
 from oracles import enumeration
 
-from spacy_bcrf.chain import CRF, MeanField, Potentials, viterbi
+from bcrf.chain import CRF, MeanField, Potentials, viterbi
 
 pytestmark = pytest.mark.usefixtures("processor")
 

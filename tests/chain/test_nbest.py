@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import enumeration
 
-from spacy_bcrf.chain import Potentials, dijkstra, nbest, viterbi
-from spacy_bcrf.chain.search import nbest_arrays
+from bcrf.chain import Potentials, dijkstra, nbest, viterbi
+from bcrf.chain.search import nbest_arrays
 
 pytestmark = pytest.mark.usefixtures("processor")
 

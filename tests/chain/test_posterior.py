@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracles import enumeration
 from scipy.stats import chisquare
 
-from spacy_bcrf.chain import Potentials, entropy, kl_divergence, sample, viterbi
+from bcrf.chain import Potentials, entropy, kl_divergence, sample, viterbi
 
 pytestmark = pytest.mark.usefixtures("processor")
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_bcrf.chain import CRF, Potentials, viterbi
-from spacy_bcrf.chain.potentials import boundaries
+from bcrf.chain import CRF, Potentials, viterbi
+from bcrf.chain.potentials import boundaries
 
 
 def make(unary=None, transitions=None, lengths=(2, 0, 3)):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import enumeration
 
-from spacy_bcrf.chain import Potentials, feasible, minimum_risk, viterbi
+from bcrf.chain import Potentials, feasible, minimum_risk, viterbi
 
 pytestmark = pytest.mark.usefixtures("processor")
 

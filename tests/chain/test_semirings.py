@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import enumeration
 
-from spacy_bcrf.chain import CRF, Potentials, dijkstra, entropy, viterbi
-from spacy_bcrf.chain.semirings import (
+from bcrf.chain import CRF, Potentials, dijkstra, entropy, viterbi
+from bcrf.chain.semirings import (
     BOTTLENECK,
     COUNTING,
     EXPECTATION,

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import enumeration
 
-from spacy_bcrf.annotation.schemes import BIES, BILUO, BIO
-from spacy_bcrf.chain import Potentials, span_candidates, span_posteriors
-from spacy_bcrf.chain.span_posteriors import stretch_posteriors
+from bcrf.chain import Potentials, span_candidates, span_posteriors
+from bcrf.chain.span_posteriors import stretch_posteriors
+from bcrf.schemes import BIES, BILUO, BIO
 
 pytestmark = pytest.mark.usefixtures("processor")
 

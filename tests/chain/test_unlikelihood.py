@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from numeric import assert_gradient
 from oracles import enumeration
 
-from spacy_bcrf import kernels
-from spacy_bcrf.chain import BCRF, CRF, MeanField, Potentials, Unstructured, unlikelihood
-from spacy_bcrf.chain.unlikelihood import Rejection, unlikelihood_loss
+from bcrf import kernels
+from bcrf.chain import BCRF, CRF, MeanField, Potentials, Unstructured, unlikelihood
+from bcrf.chain.unlikelihood import Rejection, unlikelihood_loss
 
 pytestmark = pytest.mark.usefixtures("processor")
 

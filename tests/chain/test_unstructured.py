@@ -9,7 +9,7 @@ from inference_suite import InferenceTest
 from numeric import assert_gradient
 from oracles import enumeration
 
-from spacy_bcrf.chain import CRF, Potentials, Unstructured
+from bcrf.chain import CRF, Potentials, Unstructured
 
 pytestmark = pytest.mark.usefixtures("processor")
 

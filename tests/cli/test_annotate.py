@@ -25,8 +25,8 @@ from spacy_bcrf.bulk.manifest import Manifest, describe_inputs
 from spacy_bcrf.bulk.predictions import Predictor
 from spacy_bcrf.bulk.shards import Finished
 from spacy_bcrf.bulk.worker import BulkError
+from spacy_bcrf.corpora.doc_files import read_docs, write_all
 from spacy_bcrf.corpora.texts import Rejected
-from spacy_bcrf.io.shards import read_docs, write_all
 from spacy_bcrf.pipeline.settings import Control
 
 run = command("annotate")

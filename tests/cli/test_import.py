@@ -9,10 +9,10 @@ import spacy
 from spacy.tokens import Doc
 from typer.testing import CliRunner
 
+from bcrf.linear.crfsuite_model import read_crfsuite_model
+from bcrf.sklearn import CRF
 from spacy_bcrf.cli import app
 from spacy_bcrf.corpora.formats.crfsuite import set_features
-from spacy_bcrf.sklearn import CRF
-from spacy_bcrf.sparse.crfsuite_model import read_crfsuite_model
 
 pycrfsuite = pytest.importorskip("pycrfsuite")
 

@@ -6,7 +6,7 @@ from commands import command
 from spacy.tokens import Doc, Span
 
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.io.shards import write_all
+from spacy_bcrf.corpora.doc_files import write_all
 
 set_extensions()
 run = command("inspect")

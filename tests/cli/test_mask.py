@@ -5,7 +5,7 @@ import spacy
 from commands import command
 from spacy.tokens import Doc
 
-from spacy_bcrf.io.shards import read_docs, write_all
+from spacy_bcrf.corpora.doc_files import read_docs, write_all
 
 run = command("mask")
 VOCAB = spacy.blank("xx").vocab

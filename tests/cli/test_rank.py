@@ -10,8 +10,8 @@ import spacy
 from commands import command
 from spacy.tokens import DocBin
 
+from bcrf.io.text import MAX_LINE
 from spacy_bcrf.cli.texts import Texts
-from spacy_bcrf.io.text import MAX_LINE
 
 run, convert = command("rank"), command("convert")
 TEXTS = ["Ann saw Rome .", " ", "Why on earth not ?", "Bob saw Oslo .", "Ann saw Rome ."]

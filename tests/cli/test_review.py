@@ -12,7 +12,7 @@ from spacy.tokens import Doc, Span
 from spacy_bcrf.cli.review.annotation import read_annotation
 from spacy_bcrf.cli.review.page import fill_page
 from spacy_bcrf.cli.texts import read_texts
-from spacy_bcrf.io.shards import write_all
+from spacy_bcrf.corpora.doc_files import write_all
 
 run = command("review")
 TEXTS = ["Ann saw Rome .", "👩‍👧 met  Bob 😀 in Oslo", "Why on earth not ?"]

@@ -1,4 +1,4 @@
-"""A module `allennlp` whose `ConditionalRandomField` is `spacy_bcrf.torch.CRF`.
+"""A module `allennlp` whose `ConditionalRandomField` is `bcrf.torch.CRF`.
 
 The stand-ins of allennlp's other names are empty: its tests of other modules do not apply.
 """
@@ -9,8 +9,8 @@ from types import ModuleType
 import numpy as np
 import torch
 
-from spacy_bcrf.chain import Constraints
-from spacy_bcrf.torch import CRF
+from bcrf.chain import Constraints
+from bcrf.torch import CRF
 
 
 class ConditionalRandomField(CRF):

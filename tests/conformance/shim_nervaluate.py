@@ -8,10 +8,10 @@ import numpy as np
 from nervaluate import entities, loaders, strategies, utils
 from shim_calls import pytest_runtest_call  # noqa: F401
 
+from bcrf.io.text import Line
+from bcrf.schemes import read_spans
 from spacy_bcrf.analysis.evaluation import Annotation, Evaluation, match_spans, score
-from spacy_bcrf.annotation.schemes import read_spans
 from spacy_bcrf.corpora.formats.columns import read_columns
-from spacy_bcrf.io.text import Line
 
 MEASURES = {"Strict": "exact", "Exact": "boundaries", "EntityType": "overlap"}
 """The measure of each strategy. "Partial" takes "boundaries", and half of each other pair."""

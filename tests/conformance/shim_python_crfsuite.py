@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pycrfsuite
 
-from spacy_bcrf.sklearn import CRF
-from spacy_bcrf.sparse.crfsuite_attributes import Attributes
+from bcrf.linear.crfsuite_attributes import Attributes
+from bcrf.sklearn import CRF
 
 
 class ItemSequence:

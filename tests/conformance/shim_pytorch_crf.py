@@ -1,7 +1,7 @@
-"""`spacy_bcrf.torch` in the place of `torchcrf`."""
+"""`bcrf.torch` in the place of `torchcrf`."""
 
 import sys
 
-import spacy_bcrf.torch
+import bcrf.torch
 
-sys.modules["torchcrf"] = spacy_bcrf.torch
+sys.modules["torchcrf"] = bcrf.torch

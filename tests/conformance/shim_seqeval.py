@@ -12,11 +12,11 @@ from seqeval import metrics, scheme
 from seqeval.metrics import sequence_labeling, v1
 from shim_calls import pytest_runtest_call  # noqa: F401
 
+from bcrf.io.text import Line
+from bcrf.schemes import BIES, BILUO, BIO, read_spans
 from spacy_bcrf.analysis.evaluation import Annotation, Evaluation, match_spans, score
-from spacy_bcrf.annotation.schemes import BIES, BILUO, BIO, read_spans
 from spacy_bcrf.corpora.entity_tag_reader import EntityTagReader
 from spacy_bcrf.corpora.sentence import Sentence
-from spacy_bcrf.io.text import Line
 
 READERS = {
     scheme.IOB1: read_spans,

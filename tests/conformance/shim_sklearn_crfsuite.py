@@ -1,7 +1,7 @@
-"""`spacy_bcrf.sklearn.CRF` in the place of sklearn_crfsuite's."""
+"""`bcrf.sklearn.CRF` in the place of sklearn_crfsuite's."""
 
 import sklearn_crfsuite
 
-import spacy_bcrf.sklearn
+import bcrf.sklearn
 
-sklearn_crfsuite.CRF = spacy_bcrf.sklearn.CRF
+sklearn_crfsuite.CRF = bcrf.sklearn.CRF

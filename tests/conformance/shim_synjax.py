@@ -1,4 +1,4 @@
-"""The interface of synjax's `LinearChainCRF` to `spacy_bcrf.chain`.
+"""The interface of synjax's `LinearChainCRF` to `bcrf.chain`.
 
 `log_count`, `log_prob` and `cross_entropy` stay synjax's, over our log-partitions and marginals.
 """
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from synjax._src import linear_chain_crf
 
-from spacy_bcrf import chain
+from bcrf import chain
 
 
 class LinearChainCRF(linear_chain_crf.LinearChainCRF):

@@ -1,4 +1,4 @@
-"""torch-struct's `LinearChainCRF`, whose answers are those of `spacy_bcrf.torch`.
+"""torch-struct's `LinearChainCRF`, whose answers are those of `bcrf.torch`.
 
 `count`, `kl` and `cross_entropy` stay torch-struct's: they are other algebras of its own.
 """
@@ -6,7 +6,7 @@
 import torch
 import torch_struct
 
-from spacy_bcrf.torch import CRF
+from bcrf.torch import CRF
 
 
 class LinearChainCRF(torch_struct.LinearChainCRF):

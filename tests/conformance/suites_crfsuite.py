@@ -5,7 +5,7 @@ from tests.conformance.suites import Suite
 SUITES = [
     Suite(
         "sklearn-crfsuite",
-        "spacy_bcrf.sklearn.CRF",
+        "bcrf.sklearn.CRF",
         ("tests/test_crf.py", "tests/test_metrics.py"),
         plugin="shim_sklearn_crfsuite",
         needs=("sklearn_crfsuite", "sklearn"),
@@ -13,7 +13,7 @@ SUITES = [
     ),
     Suite(
         "python-crfsuite",
-        "spacy_bcrf.sklearn.CRF, reading models",
+        "bcrf.sklearn.CRF, reading models",
         ("tests/test_itemsequence.py", "tests/test_tagger.py"),
         plugin="shim_python_crfsuite",
         needs=("pycrfsuite",),

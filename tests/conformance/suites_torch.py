@@ -5,14 +5,14 @@ from tests.conformance.suites import Suite
 SUITES = [
     Suite(
         "pytorch-crf",
-        "spacy_bcrf.torch.CRF",
+        "bcrf.torch.CRF",
         ("tests/test_crf.py",),
         plugin="shim_pytorch_crf",
         needs=("torch", "packaging"),
     ),
     Suite(
         "allennlp",
-        "spacy_bcrf.torch.CRF",
+        "bcrf.torch.CRF",
         ("tests/modules/conditional_random_field_test.py",),
         plugin="shim_allennlp",
         needs=("torch",),
@@ -23,7 +23,7 @@ SUITES = [
     ),
     Suite(
         "torch-struct",
-        "spacy_bcrf.torch.CRF",
+        "bcrf.torch.CRF",
         # The other cases test other structures, and semirings of torch-struct's own.
         tuple(f"tests/test_distributions.py::test_{name}" for name in ("simple", "autoregressive")),
         plugin="shim_torch_struct",
@@ -35,7 +35,7 @@ SUITES = [
     ),
     Suite(
         "synjax",
-        "spacy_bcrf.chain",
+        "bcrf.chain",
         ("synjax/_src/linear_chain_crf_test.py",),
         plugin="shim_synjax",
         needs=("jax", "equinox", "absl"),

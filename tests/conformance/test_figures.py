@@ -14,12 +14,12 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from spacy.util import minibatch
 
+from bcrf.io.text import find_file
+from bcrf.schemes import BIO, Span, read_spans
 from spacy_bcrf.analysis.evaluation import Annotation, Evaluation, match_spans, score
 from spacy_bcrf.analysis.reporting import report
-from spacy_bcrf.annotation.schemes import BIO, Span, read_spans
 from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.formats.columns import read_columns
-from spacy_bcrf.io.text import find_file
 
 CORPUS = Path(__file__).resolve().parents[2] / "assets/english"
 Tags = list[list[str]]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from bcrf.io.text import CorpusError, Line, scan_lines
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
-from spacy_bcrf.io.text import CorpusError, Line, scan_lines
 
 
 def read(text, **options):

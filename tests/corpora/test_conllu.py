@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from bcrf.io.text import CorpusError, Line
 from spacy_bcrf.corpora.formats.conllu import read_conllu
-from spacy_bcrf.io.text import CorpusError, Line
 
 
 def row(id_, form, upos="X", xpos="_", misc="_"):

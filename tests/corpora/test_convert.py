@@ -7,11 +7,11 @@ import spacy
 from spacy.tokens import DocBin
 from spacy.training import Corpus
 
+from bcrf.io.text import CorpusError
 from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.io import shards
-from spacy_bcrf.io.text import CorpusError
 
 COLUMNS = "-DOCSTART-\tO\n\na\tO\n\nb\tB-X\nc\tI-X\n\nd\t_\n\n-DOCSTART-\tO\n\ne\tI-Y\n"
 CONLLU = """\

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
-from spacy_bcrf.annotation.schemes import BIO
+from bcrf.io.text import CorpusError, Line
+from bcrf.schemes import BIO
 from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
-from spacy_bcrf.io.text import CorpusError, Line
 from tests.fuzz.targets_formats import COLUMNS, CONLLU
 
 READERS = {"conllu": read_conllu, "columns": partial(read_columns, tag_column=2)}

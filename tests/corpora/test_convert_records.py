@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import spacy
 
+from bcrf.io.json_objects import read_objects
+from bcrf.io.text import CorpusError
 from spacy_bcrf.corpora.convert_records import convert_records
+from spacy_bcrf.corpora.doc_files import find_files, read_docs
 from spacy_bcrf.corpora.problems import MAX_REPORTS
-from spacy_bcrf.io.json_objects import read_objects
-from spacy_bcrf.io.shards import find_files, read_docs
-from spacy_bcrf.io.text import CorpusError
 
 EXPORTS = Path(__file__).parent / "exports"
 VOCAB = spacy.blank("xx").vocab

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.vocab import Vocab
 
+from bcrf.io.text import CorpusError
 from spacy_bcrf.corpora.convert_records import convert_records
-from spacy_bcrf.io.shards import read_docs
-from spacy_bcrf.io.text import CorpusError
+from spacy_bcrf.corpora.doc_files import read_docs
 
 EXPORTS = Path(__file__).parent / "exports"
 FORMATS = {

@@ -4,8 +4,8 @@ import pytest
 import spacy
 from tiny_training import train
 
+from bcrf.io.text import CorpusError, read_lines
 from spacy_bcrf.corpora.formats.crfsuite import CRFsuiteCorpus, read_crfsuite, set_features
-from spacy_bcrf.io.text import CorpusError, read_lines
 
 CHUNKS = (
     "B-NP\tw[0]=He\tpos=PRP\n"

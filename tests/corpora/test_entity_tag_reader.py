@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_bcrf.annotation.schemes import BIO, read_spans
+from bcrf.io.text import CorpusError, Line
+from bcrf.schemes import BIO, read_spans
 from spacy_bcrf.corpora.entity_tag_reader import SCHEMES, EntityTagReader
 from spacy_bcrf.corpora.sentence import Sentence
-from spacy_bcrf.io.text import CorpusError, Line
 
 SAME_ENTITIES = {
     "bio": "B-X I-X B-X O B-Y B-X I-X I-X",

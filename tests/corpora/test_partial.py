@@ -8,9 +8,9 @@ from spacy.tokens import Doc
 from spacy.util import registry
 
 from spacy_bcrf.annotation.extensions import set_extensions
+from spacy_bcrf.corpora.doc_files import write_all
 from spacy_bcrf.corpora.mask import drop_entities, forget_tokens, one_label_each
 from spacy_bcrf.corpora.partial import make_reader
-from spacy_bcrf.io.shards import write_all
 
 set_extensions()
 NLP = spacy.blank("xx")

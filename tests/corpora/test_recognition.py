@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bcrf.io.text import read_lines, scan_lines
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.recognition import Columns, guess_columns, recognize_format
-from spacy_bcrf.io.text import read_lines, scan_lines
 
 NER2003 = "-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\nGerman JJ B-NP B-MISC\n"
 UNER = "# sent_id = 1\n# text = in tampa\n1\tin\tO\t-\tann\n2\ttampa\tB-LOC\t-\tann\n"

@@ -6,10 +6,10 @@ import pytest
 from spacy.util import load_model_from_config
 from thinc.api import Config
 
+from bcrf.chain import BCRF
 from experiments.paper.results import write_results
 from experiments.paper.tasks import DECODED_BY, EXPERIMENTS, SCALES, make_config
 from experiments.report import mean_and_deviation
-from spacy_bcrf.chain import BCRF
 
 
 def make_nlp(scale, experiment="pos", variant="0 layers"):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bcrf.schemes import read_spans
 from experiments.sapo.evaluate import accuracy, span_f
-from spacy_bcrf.annotation.schemes import read_spans
 
 TAGS = st.lists(st.sampled_from(["B-X", "B-Y", "I-X", "I-Y", "O"]), max_size=8)
 SENTENCES = st.lists(

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from oracles.sparse_learner import Reference
 
+from bcrf.linear.learner import OnlineSettings
 from experiments.sapo.convergence import Problem, Theorem, feature_diameters
 from experiments.sapo.dataset import Dataset
 from spacy_bcrf.corpora.sentence import Sentence
-from spacy_bcrf.sparse.learner import OnlineSettings
 
 CRF, SAPO = (OnlineSettings(objective, n=2, averaged=False) for objective in ("crf", "sapo"))
 SENTENCES = [

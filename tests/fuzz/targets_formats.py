@@ -19,11 +19,14 @@ import spacy
 from spacy.language import Language
 from spacy.training import Example
 
+from bcrf.io.json_objects import Problem, read_objects
+from bcrf.io.text import CorpusError, read_lines
+from bcrf.schemes import BIO
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.annotation.schemes import BIO
 from spacy_bcrf.cli.labels import read_labels
 from spacy_bcrf.corpora.convert import Reader, convert
 from spacy_bcrf.corpora.convert_records import convert_records
+from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.corpora.entity_tag_reader import EntityTagReader
 from spacy_bcrf.corpora.formats import jsonl, label_studio, prodigy
 from spacy_bcrf.corpora.formats.columns import read_columns
@@ -31,9 +34,6 @@ from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.corpora.formats.crfsuite import CRFsuiteCorpus
 from spacy_bcrf.corpora.partial import make_reader
 from spacy_bcrf.corpora.record import Ignored, Record, make_doc
-from spacy_bcrf.io.json_objects import Problem, read_objects
-from spacy_bcrf.io.shards import read_docs
-from spacy_bcrf.io.text import CorpusError, read_lines
 
 Target = Callable[[bytes], None]
 

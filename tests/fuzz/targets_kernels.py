@@ -12,9 +12,9 @@ import spacy
 import srsly
 from spacy.tokens import Doc
 
-from spacy_bcrf import kernels
-from spacy_bcrf.kernels import BregmanOptions
-from spacy_bcrf.sparse.learner import OnlineSettings
+from bcrf import kernels
+from bcrf.kernels import BregmanOptions
+from bcrf.linear.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
 
 TEMPLATES = ["lower[0]", "suffix(3)[0]"]

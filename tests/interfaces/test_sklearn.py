@@ -1,4 +1,4 @@
-"""`spacy_bcrf.sklearn.CRF`: sklearn-crfsuite's interface, without spaCy."""
+"""`bcrf.sklearn.CRF`: sklearn-crfsuite's interface, without spaCy."""
 
 import io
 import json
@@ -14,11 +14,11 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
-from spacy_bcrf.chain import CRF as Chain
-from spacy_bcrf.chain import Potentials
+from bcrf.chain import CRF as Chain
+from bcrf.chain import Potentials
+from bcrf.linear.crfsuite_attributes import Attributes
+from bcrf.sklearn import CRF
 from spacy_bcrf.corpora.formats.crfsuite import set_features
-from spacy_bcrf.sklearn import CRF
-from spacy_bcrf.sparse.crfsuite_attributes import Attributes
 
 WORDS = ["Ann", "left", "Rome", ".", "Bob", "saw", "the", "Tate", "Modern", "with", "Ann", "Lee"]
 TAGS = ["B-PER", "O", "B-LOC", "O", "B-PER", "O", "O", "B-LOC", "I-LOC", "O", "B-PER", "I-PER"]
@@ -49,7 +49,7 @@ def test_it_learns(algorithm):
 
 def test_neither_spacy_nor_torch_is_imported():
     code = (
-        "import sys, spacy_bcrf.sklearn as ours\n"
+        "import sys, bcrf.sklearn as ours\n"
         "ours.CRF(max_iterations=2).fit([[['a']]], [['A']]).predict([[['a']]])\n"
         "print([name for name in ('spacy', 'thinc', 'torch') if name in sys.modules])"
     )
@@ -60,7 +60,7 @@ def test_neither_spacy_nor_torch_is_imported():
 def test_without_scikit_learn():
     code = (
         "import sys; sys.modules['sklearn'] = None\n"
-        "from spacy_bcrf.sklearn import CRF\n"
+        "from bcrf.sklearn import CRF\n"
         "print(CRF().fit([[['a']]], [['A']]).predict([[['a']]]).tolist())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -312,7 +312,7 @@ def test_features_of_many_sequences_are_named_by_their_place():
 def test_names_survive_json():
     """A model file has its names as JSON, so it is no pickle."""
     crf = CRF().fit([[["ключ", 'a"\\']]], [["好"]])
-    from spacy_bcrf.sklearn import _to_bytes
+    from bcrf.sklearn import _to_bytes
 
     assert json.dumps("ключ").encode("utf-32-le")[4:-4] in _to_bytes(crf._model)
 

@@ -1,4 +1,4 @@
-"""`spacy_bcrf.torch` against enumeration, numerical gradients and pytorch-crf."""
+"""`bcrf.torch` against enumeration, numerical gradients and pytorch-crf."""
 
 import itertools
 import subprocess
@@ -12,10 +12,9 @@ torch = pytest.importorskip("torch")
 
 from oracles import enumeration  # noqa: E402
 
-from spacy_bcrf import chain  # noqa: E402
-from spacy_bcrf.corpora.formats.conllu import read_conllu  # noqa: E402
-from spacy_bcrf.io.text import read_lines  # noqa: E402
-from spacy_bcrf.torch import (  # noqa: E402
+from bcrf import chain  # noqa: E402
+from bcrf.io.text import read_lines  # noqa: E402
+from bcrf.torch import (  # noqa: E402
     BCRF,
     CRF,
     MeanField,
@@ -26,6 +25,7 @@ from spacy_bcrf.torch import (  # noqa: E402
     marginals,
     potentials,
 )
+from spacy_bcrf.corpora.formats.conllu import read_conllu  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS, SIZE, TAGS = 4, 3, 3
@@ -364,7 +364,7 @@ def test_script(scores, tags):
 
 
 def test_a_cpu_tensor_is_not_copied():
-    from spacy_bcrf.torch.batch import as_array, as_tensor
+    from bcrf.torch.batch import as_array, as_tensor
 
     tensor = torch.zeros(2, 3)
     as_array(tensor)[1, 2] = 7
@@ -412,7 +412,7 @@ def test_half_precision_becomes_float32(scores, tags):
 
 
 def test_spacy_is_not_imported():
-    code = "import sys, spacy_bcrf.torch; print('spacy' in sys.modules, 'thinc' in sys.modules)"
+    code = "import sys, bcrf.torch; print('spacy' in sys.modules, 'thinc' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "False"]
 

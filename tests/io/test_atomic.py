@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spacy_bcrf.io.atomic import replacing, replacing_folder, write_text
+from bcrf.io.atomic import replacing, replacing_folder, write_text
 
 
 def test_an_exception_leaves_the_old_file(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spacy_bcrf.io.identity import hash_files, keep_identity
+from spacy_bcrf.corpora.identity import hash_files, keep_identity
 
 
 def test_the_hash_of_a_folder_is_of_names_and_contents(tmp_path):

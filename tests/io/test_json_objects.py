@@ -6,8 +6,8 @@ import tracemalloc
 
 import pytest
 
-from spacy_bcrf.io.json_objects import Problem, parse_object, read_objects
-from spacy_bcrf.io.text import BLOCK, MAX_LINE, CorpusError
+from bcrf.io.json_objects import Problem, parse_object, read_objects
+from bcrf.io.text import BLOCK, MAX_LINE, CorpusError
 
 REFUSED = {
     '{"spans": [1], "text": "a", "spans": []}': 'an object has 2 values of "spans"; expected one',

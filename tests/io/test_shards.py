@@ -8,9 +8,9 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 
+from bcrf.io.text import CorpusError
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.io.shards import Writer, find_files, read_docs, write_all
-from spacy_bcrf.io.text import CorpusError
+from spacy_bcrf.corpora.doc_files import Writer, find_files, read_docs, write_all
 
 set_extensions()
 NLP = spacy.blank("xx")

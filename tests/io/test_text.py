@@ -9,7 +9,7 @@ import tracemalloc
 
 import pytest
 
-from spacy_bcrf.io.text import (
+from bcrf.io.text import (
     BLOCK,
     MAX_LINE,
     CorpusError,

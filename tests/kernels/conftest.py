@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from paths import PATHS, Forced
 
-from spacy_bcrf.kernels import cuda, native
-from spacy_bcrf.kernels.cuda import device
+from bcrf.kernels import cuda, native
+from bcrf.kernels.cuda import device
 
 
 def _not_a_number(shape: Any, dtype: Any) -> Any:

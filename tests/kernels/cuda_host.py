@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from spacy_bcrf.kernels.cuda import device
+from bcrf.kernels.cuda import device
 
 HEADER = Path(__file__).with_name("cuda_host.hh")
 OPTIONS = ["-std=c++17", "-O1", "-Wall", "-Wno-unknown-pragmas", "-fPIC", "-U_FORTIFY_SOURCE"]

@@ -18,7 +18,7 @@ import sysconfig
 from pathlib import Path
 from typing import NamedTuple
 
-from spacy_bcrf import kernels
+from bcrf import kernels
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -293,7 +293,7 @@ MUTANTS = {**LAYOUTS, **LIVE_TAGS, **NUMBERS, **VISITORS, **THRESHOLDS, **LIMITS
 def write(folder: Path) -> None:
     """Write the kernels with all mutants, none of which is on by default."""
     shutil.copytree(ROOT / "spacy_bcrf", folder / "spacy_bcrf", dirs_exist_ok=True)
-    headers = folder / "spacy_bcrf/kernels/cpu"
+    headers = folder / "bcrf/kernels/cpu"
     for i, (name, mutant) in enumerate(MUTANTS.items(), 1):
         path = headers / mutant.file
         text, code, wrong = path.read_text(), mutant.code, mutant.wrong
@@ -315,7 +315,7 @@ def write(folder: Path) -> None:
 
 def build(folder: Path, objects: Path) -> None:
     """Compile the mutants for the instruction set in use, and link them with other objects."""
-    kernels_of = folder / "spacy_bcrf/kernels"
+    kernels_of = folder / "bcrf/kernels"
     isa = kernels.instruction_set()
     flags = ["-O2", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
     flags += [

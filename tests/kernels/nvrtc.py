@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spacy_bcrf.kernels.cuda import device
-from spacy_bcrf.kernels.cuda.prepare import COLUMN_BYTES
+from bcrf.kernels.cuda import device
+from bcrf.kernels.cuda.prepare import COLUMN_BYTES
 
 ARCHITECTURES = ["sm_75", "sm_90"]
 TYPES = [("float32", "float32"), ("float64", "float64"), ("float32", "float64")]

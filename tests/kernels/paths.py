@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from spacy_bcrf import kernels
-from spacy_bcrf.kernels import BregmanOptions, native
+from bcrf import kernels
+from bcrf.kernels import BregmanOptions, native
 
 PATHS = ["lanes", "rows", "lanes wide", "rows wide", "float64"]
 

@@ -11,11 +11,11 @@ from oracles import reference
 from pairwise import pairwise
 from test_kernels import assert_same, assert_same_projections, doubles, problem
 
-from spacy_bcrf.kernels import BregmanOptions, cuda, native
-from spacy_bcrf.kernels.cuda import device
-from spacy_bcrf.kernels.cuda.batch import Batch
-from spacy_bcrf.kernels.cuda.bregman import factor_capacity
-from spacy_bcrf.kernels.cuda.prepare import COLUMN_BYTES, held_width
+from bcrf.kernels import BregmanOptions, cuda, native
+from bcrf.kernels.cuda import device
+from bcrf.kernels.cuda.batch import Batch
+from bcrf.kernels.cuda.bregman import factor_capacity
+from bcrf.kernels.cuda.prepare import COLUMN_BYTES, held_width
 
 TAGS = [1, 9, 69]
 DTYPES = ["float32", "float64"]

@@ -6,8 +6,8 @@ import pytest
 from pairwise import pairwise
 from test_kernels import problem
 
-from spacy_bcrf.chain import BCRF, CRF, Potentials, viterbi
-from spacy_bcrf.chain.potentials import NotFiniteError
+from bcrf.chain import BCRF, CRF, Potentials, viterbi
+from bcrf.chain.potentials import NotFiniteError
 
 INFERENCES = [CRF(), BCRF(7), BCRF(8, "auto", 1e-4)]
 GOLD = ["complete", "partial", "allowed", "mixed"]

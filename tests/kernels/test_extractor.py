@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spacy_bcrf.kernels.sparse import Extractor
+from bcrf.kernels.sparse import Extractor
 
 
 def test_a_part_without_a_value_gives_no_feature():

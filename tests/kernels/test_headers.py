@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import spacy_bcrf.kernels
+import bcrf.kernels
 
-FOLDER = Path(spacy_bcrf.kernels.__file__).parent
+FOLDER = Path(bcrf.kernels.__file__).parent
 HEADERS = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.hh"))
 FIRST_INCLUDE = re.compile(r'\A(?:\s*//.*\n|#(?:ifndef|define|pragma).*\n|\s)*#include "(.+)"')
 COMPILER = shutil.which("g++") or shutil.which("clang++")

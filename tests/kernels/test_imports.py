@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from spacy_bcrf import kernels
+from bcrf import kernels
 
 FOLDER = Path(kernels.__file__).parent
 ROOT = FOLDER.parent.parent
 
 
 def modules():
-    """The name and the path of each Python file, such as "spacy_bcrf.kernels.cuda.batch"."""
+    """The name and the path of each Python file, such as "bcrf.kernels.cuda.batch"."""
     for path in FOLDER.rglob("*.py"):
         parts = path.relative_to(ROOT).with_suffix("").parts
         yield ".".join(parts).removesuffix(".__init__"), path
@@ -37,8 +37,8 @@ def imported(name, path):
 
 def test_no_circle_of_imports():
     graph = {name: {*imported(name, path)} - {name} for name, path in modules()}
-    assert graph["spacy_bcrf.kernels.cuda.search"] >= {"spacy_bcrf.kernels.native"}
-    assert "spacy_bcrf.kernels.cuda" in graph["spacy_bcrf.kernels"]
+    assert graph["bcrf.kernels.cuda.search"] >= {"bcrf.kernels.native"}
+    assert "bcrf.kernels.cuda" in graph["bcrf.kernels"]
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

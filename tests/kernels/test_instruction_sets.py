@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_threads import problem, run_all
 
-from spacy_bcrf import kernels
+from bcrf import kernels
 
 FOLDER = Path(__file__).parent
 OTHERS = [name for name in kernels.instruction_sets() if name != kernels.instruction_set()]
@@ -19,7 +19,7 @@ KERNEL_TESTS = """
 import sys
 import numpy as np
 import pytest
-from spacy_bcrf import kernels
+from bcrf import kernels
 from test_instruction_sets import results
 assert kernels.instruction_set() == sys.argv[1]
 np.savez(sys.argv[2], **results())
@@ -51,7 +51,7 @@ def results():
 
 def learn():
     """The weights and scores of a sparse learner with each objective."""
-    from spacy_bcrf.kernels.sparse import Learner, score
+    from bcrf.kernels.sparse import Learner, score
 
     rng = np.random.default_rng(0)
     n_tags, n_features, lengths = 5, 20, np.array([9, 1, 0, 14], "int32")
@@ -91,14 +91,14 @@ def test_kernel_tests_pass_and_all_kernels_agree(isa, tmp_path):
 
 
 def test_the_default_is_the_last_instruction_set():
-    code = "from spacy_bcrf import kernels; print(kernels.instruction_set())"
+    code = "from bcrf import kernels; print(kernels.instruction_set())"
     assert run("", code).stdout == f"{kernels.instruction_sets()[-1]}\n"
 
 
 UNKNOWN = """
 import numpy as np
-from spacy_bcrf import kernels
-from spacy_bcrf.kernels import sparse
+from bcrf import kernels
+from bcrf.kernels import sparse
 print(*kernels.instruction_sets())
 lengths = np.ones(1, "i")
 for call in (

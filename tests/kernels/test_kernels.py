@@ -17,8 +17,8 @@ from oracles import (
 from pairwise import pairwise
 from paths import PATHS, Forced
 
-from spacy_bcrf import kernels
-from spacy_bcrf.kernels import BregmanOptions, native
+from bcrf import kernels
+from bcrf.kernels import BregmanOptions, native
 
 pytestmark = pytest.mark.usefixtures("processor")
 

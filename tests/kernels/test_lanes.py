@@ -14,7 +14,7 @@ from test_kernels import (
     problem,
 )
 
-from spacy_bcrf.kernels import BregmanOptions, native
+from bcrf.kernels import BregmanOptions, native
 
 LENGTHS = {
     "equal": np.full(33, 5),

@@ -11,8 +11,8 @@ from paths import PATHS, Forced
 from test_kernels import assert_same, doubles, problem
 from test_threads import assert_identical
 
-from spacy_bcrf import kernels
-from spacy_bcrf.kernels import BregmanOptions
+from bcrf import kernels
+from bcrf.kernels import BregmanOptions
 
 LENGTHS = np.array([5, 2301, 0, 2048, 2], "int32")
 PLAIN, RELAXED = BregmanOptions(3, 1.0, None), BregmanOptions(4, 1.25, None, unary="outgoing")

@@ -41,7 +41,7 @@ def test_spacy_works_in_a_bare_clone(bare, arguments):
 
 @pytest.mark.parametrize("module", ["native", "sparse", "encoder"])
 def test_the_kernels_say_what_to_do(bare, module):
-    done = run(bare, "-c", f"from spacy_bcrf.kernels import {module}")
+    done = run(bare, "-c", f"from bcrf.kernels import {module}")
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert f"{bare} has spacy-bcrf without compiled kernels. Run `pip install .` in it" in last

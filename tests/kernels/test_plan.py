@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from paths import PATHS, counts, forced, paths_of
 
-from spacy_bcrf import kernels
-from spacy_bcrf.kernels import BregmanOptions
+from bcrf import kernels
+from bcrf.kernels import BregmanOptions
 
 LANES = {"baseline": 4, "avx2": 8, "avx512": 16}
 """The float32 numbers of a vector. There are half as many float64 numbers."""
@@ -21,7 +21,7 @@ LANES = {"baseline": 4, "avx2": 8, "avx512": 16}
 SERVER = """
 import json, sys
 import numpy as np
-from spacy_bcrf import kernels
+from bcrf import kernels
 for line in sys.stdin:
     *arguments, allowed = json.loads(line)
     arguments[2] = np.array(arguments[2], "int32")

@@ -10,8 +10,8 @@ from oracles import reference
 from paths import counts, forced
 from test_kernels import doubles
 
-from spacy_bcrf import kernels
-from spacy_bcrf.kernels import BregmanOptions, native
+from bcrf import kernels
+from bcrf.kernels import BregmanOptions, native
 
 NONE = -np.inf
 LAST = {"float32": "float64", "float64": "rows wide"}

@@ -1,4 +1,4 @@
-"""The map of the kernels, spacy_bcrf/kernels/README.md, and the places of their limits."""
+"""The map of the kernels, bcrf/kernels/README.md, and the places of their limits."""
 
 import re
 from pathlib import Path
@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from paths import paths_of
 
-import spacy_bcrf.kernels
-from spacy_bcrf import kernels
-from spacy_bcrf.kernels import native
+import bcrf.kernels
+from bcrf import kernels
+from bcrf.kernels import native
 
-FOLDER = Path(spacy_bcrf.kernels.__file__).parent
+FOLDER = Path(bcrf.kernels.__file__).parent
 ROOT = FOLDER.parent.parent
 README = FOLDER / "README.md"
 

@@ -7,8 +7,8 @@ from pairwise import pairwise
 from paths import PATHS, Forced
 from test_kernels import assert_same_mean_field, doubles, lowest_allowed_tags, problem
 
-from spacy_bcrf import kernels
-from spacy_bcrf.kernels import BregmanOptions, native
+from bcrf import kernels
+from bcrf.kernels import BregmanOptions, native
 
 pytestmark = pytest.mark.usefixtures("processor")
 

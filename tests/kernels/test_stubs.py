@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spacy_bcrf import kernels
-from spacy_bcrf.kernels import cuda, encoder, native, sparse
+from bcrf import kernels
+from bcrf.kernels import cuda, encoder, native, sparse
 
 
 def functions(nodes, owner):

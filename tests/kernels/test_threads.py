@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from paths import PATHS, forced, paths_of
 
-from spacy_bcrf import kernels
-from spacy_bcrf.kernels import BregmanOptions, threads
+from bcrf import kernels
+from bcrf.kernels import BregmanOptions, threads
 
 COUNTS = [2, 3, 7]
 
@@ -171,7 +171,7 @@ def test_an_integer_of_numpy_is_a_number_of_threads():
 OUT_OF_MEMORY = """
 import resource
 import numpy as np
-from spacy_bcrf import kernels
+from bcrf import kernels
 
 # The kernel copies all per-edge transitions of a sequence, which is more than the limit below.
 lengths = np.array([20_000, 20_000], dtype="int32")
@@ -202,7 +202,7 @@ def test_running_out_of_memory_in_a_thread_is_an_error_in_the_caller():
 DAEMON = """
 import sys, threading, time
 import numpy as np
-from spacy_bcrf import kernels
+from bcrf import kernels
 
 kernels.set_threads(int(sys.argv[1]))
 n, tags = 200_000, 60

@@ -1,4 +1,4 @@
-"""`spacy_bcrf.torch` on an emulated GPU: a stand-in of CuPy and CUDA kernels on the host.
+"""`bcrf.torch` on an emulated GPU: a stand-in of CuPy and CUDA kernels on the host.
 
 DLPack and PyTorch's CUDA streams are not emulated.
 """
@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from spacy_bcrf.torch import BCRF, CRF, batch  # noqa: E402
+from bcrf.torch import BCRF, CRF, batch  # noqa: E402
 
 
 @pytest.fixture

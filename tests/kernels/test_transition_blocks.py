@@ -16,8 +16,8 @@ from test_kernels import (
     lowest_allowed_tags,
 )
 
-from spacy_bcrf import kernels
-from spacy_bcrf.kernels import BregmanOptions, native
+from bcrf import kernels
+from bcrf.kernels import BregmanOptions, native
 
 LENGTHS = {"equal": np.full(33, 6), "ragged": np.arange(40) % 13, "few": np.array([9, 1, 0, 4])}
 OPTIONS = [

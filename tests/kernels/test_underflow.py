@@ -7,7 +7,7 @@ from pairwise import pairwise
 from paths import PATHS, Forced
 from test_kernels import doubles
 
-from spacy_bcrf.kernels import BregmanOptions, cuda
+from bcrf.kernels import BregmanOptions, cuda
 
 # Half the logarithm of the smallest normal number is -44 in float32, and -354 in float64. The
 # logarithm of the smallest overlap is -55, or -461.

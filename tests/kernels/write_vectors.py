@@ -20,8 +20,8 @@ from pairwise import pairwise  # noqa: E402
 from test_kernels import doubles, problem  # noqa: E402
 from test_transition_blocks import scheme  # noqa: E402
 
-from spacy_bcrf.kernels import Array, BregmanOptions  # noqa: E402
-from spacy_bcrf.kernels.backend import UNARIES  # noqa: E402
+from bcrf.kernels import Array, BregmanOptions  # noqa: E402
+from bcrf.kernels.backend import UNARIES  # noqa: E402
 
 TAGS = [1, 2, 3, 5, 8, 9, 16, 17, 31, 33, 50]
 LENGTHS = [np.arange(40) % 13, np.ones(9), np.full(3, 40), np.full(32, 6), np.array([70, 1, 2])]

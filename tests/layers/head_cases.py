@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from thinc.api import Model, NumpyOps
 
-from spacy_bcrf.annotation.schemes import BILUO
-from spacy_bcrf.chain import Constraints
+from bcrf.chain import Constraints
+from bcrf.schemes import BILUO
 from spacy_bcrf.layers.head import Transitions
 from spacy_bcrf.layers.heads import BCRF, CRF, MIRA, SAPO, MeanField, Perceptron, Unstructured
 

@@ -14,7 +14,7 @@ from spacy.tokens import Doc
 from spacy.util import fix_random_seed
 from thinc.api import Adam, set_dropout_rate
 
-from spacy_bcrf import kernels
+from bcrf import kernels
 from spacy_bcrf.annotation.arrays import DocBatch
 from spacy_bcrf.layers.cnn import MaxoutWindowEncoder, MultiHashEmbed
 from spacy_bcrf.layers.compiled import cache_info, compile_layers, embedded_columns
@@ -374,7 +374,7 @@ def test_layers_that_the_kernels_do_not_cover():
 
 
 def test_fingerprints_see_signs():
-    from spacy_bcrf.kernels.encoder import fingerprint
+    from bcrf.kernels.encoder import fingerprint
 
     x = np.random.default_rng(0).normal(size=(30, 33)).astype("float32")
     pair = x.copy()
@@ -426,7 +426,7 @@ def test_weights_that_are_not_numbers():
 
 
 def test_kernels_refuse_wrong_arrays():
-    from spacy_bcrf.kernels.encoder import DistinctRows, Stack
+    from bcrf.kernels.encoder import DistinctRows, Stack
 
     def params(width=4, pieces=3, inputs=12):
         shapes = (width, pieces, inputs), (width, pieces), (width,), (width,)

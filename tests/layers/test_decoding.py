@@ -6,8 +6,8 @@ from head_cases import LABELS, LENGTHS, biluo_constraints, each_head, each_pair,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_bcrf.annotation.schemes import BILUO
-from spacy_bcrf.chain import Potentials
+from bcrf.chain import Potentials
+from bcrf.schemes import BILUO
 from spacy_bcrf.layers.heads import CRF
 
 DECODERS = ("viterbi", "argmax", "mbr", "bcrf(5)", "mf(5)")

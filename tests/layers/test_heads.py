@@ -16,9 +16,9 @@ from spacy import registry
 from srsly import msgpack_loads
 from thinc.api import Adam
 
-from spacy_bcrf import chain
-from spacy_bcrf.annotation.schemes import BILUO
-from spacy_bcrf.chain import Inference, Potentials
+from bcrf import chain
+from bcrf.chain import Inference, Potentials
+from bcrf.schemes import BILUO
 from spacy_bcrf.layers.head import resize_head
 from spacy_bcrf.layers.heads import BCRF, CRF
 

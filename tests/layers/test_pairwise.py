@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 from head_cases import LENGTHS, WIDTH, each_head, random_vectors
 
-from spacy_bcrf.chain import viterbi
+from bcrf.chain import viterbi
 
 
 @each_head("pairwise")

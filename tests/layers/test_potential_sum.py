@@ -6,7 +6,7 @@ from spacy.lang.xx import MultiLanguage
 from spacy.ml.models.tok2vec import build_hash_embed_cnn_tok2vec
 from spacy.util import fix_random_seed
 
-from spacy_bcrf.chain import Constraints
+from bcrf.chain import Constraints
 from spacy_bcrf.layers.heads import CRF
 from spacy_bcrf.layers.hybrid import Hybrid
 from spacy_bcrf.layers.linear_chain import LinearChain, sparse_chain

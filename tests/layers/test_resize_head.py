@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thinc.api import Adam, Model
 
-from spacy_bcrf.chain import viterbi
+from bcrf.chain import viterbi
 from spacy_bcrf.layers.head import resize_head
 from spacy_bcrf.layers.sequence_labeler import SequenceLabeler, resize_output
 

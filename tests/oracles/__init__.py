@@ -8,7 +8,7 @@ reference_posterior    entropy, pair marginals and samples
 reference_search       n-best, beam search, Dijkstra, and the features of labelings
 sparse_learner         online learning with dense weights and enumerated labelings
 
-The modules `reference*` implement the functions of `spacy_bcrf.kernels` in plain array code. Their
+The modules `reference*` implement the functions of `bcrf.kernels` in plain array code. Their
 first argument is the array module, NumPy or CuPy. They are exact for scores of any size, and slow.
 
 An oracle imports types of the package, such as `Potentials` and `Result`, but never the code that

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spacy_bcrf.chain import Marginals, Potentials
+from bcrf.chain import Marginals, Potentials
 
 from . import enumeration
 from .enumeration import Floats

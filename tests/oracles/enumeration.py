@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_bcrf.chain import Potentials
+from bcrf.chain import Potentials
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from spacy_bcrf.kernels import Array, BregmanOptions, Edges, Result
+from bcrf.kernels import Array, BregmanOptions, Edges, Result
 
 INF = float("inf")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spacy_bcrf.kernels import Array, Result
+from bcrf.kernels import Array, Result
 
 from .reference import INF, edge_scores, finite, logsumexp, sequences
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
-from spacy_bcrf.kernels import Array
+from bcrf.kernels import Array
 
 from .reference import INF, edge_scores, finite, sequences
 

@@ -7,15 +7,15 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from spacy_bcrf.chain import Potentials
-from spacy_bcrf.kernels import BregmanOptions
+from bcrf.chain import Potentials
+from bcrf.kernels import BregmanOptions
 
 from .reference import bregman
 from .reference_mean_field import mean_field_loss
 
 
 class Reference:
-    """The online learner of `spacy_bcrf.sparse.learner`, one sequence at a time.
+    """The online learner of `bcrf.linear.learner`, one sequence at a time.
 
     w: (T + 3 + F, T) weights of transitions, bias, start, end and features.
     pairs: (T + 1, T) features of a second-order chain. It keeps the tags whose first-order marginal

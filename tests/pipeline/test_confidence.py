@@ -13,8 +13,8 @@ from spacy.training import Example
 from spacy.util import fix_random_seed
 from tiny_training import network
 
-from spacy_bcrf.annotation.schemes import get_scheme
-from spacy_bcrf.chain import Potentials
+from bcrf.chain import Potentials
+from bcrf.schemes import get_scheme
 from spacy_bcrf.pipeline.queries import Alternative, Candidate
 from spacy_bcrf.pipeline.settings import TEMPERATURES
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles.enumeration import viterbi_scores
 
-from spacy_bcrf.chain import Constraints, Potentials
+from bcrf.chain import Constraints, Potentials
 from spacy_bcrf.pipeline.gold import feasible
 
 FORBIDDEN = np.float32("-inf")

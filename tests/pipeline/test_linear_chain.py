@@ -20,11 +20,11 @@ from test_tagger import TaggerSuite
 from thinc.api import NumpyOps, get_current_ops, set_current_ops
 from tiny_training import network, train, update
 
-from spacy_bcrf.chain import BCRF, CRF, MeanField
+from bcrf.chain import BCRF, CRF, MeanField
+from bcrf.linear.learner import OnlineSettings
 from spacy_bcrf.layers.linear_chain import LinearChain, sparse_chain
 from spacy_bcrf.sparse import model
 from spacy_bcrf.sparse.features import Features
-from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.template_sets import SETS
 

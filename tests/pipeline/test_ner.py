@@ -17,7 +17,7 @@ from spacy.training import Example
 from thinc.api import SGD
 from tiny_training import network, train
 
-from spacy_bcrf.annotation.schemes import get_scheme
+from bcrf.schemes import get_scheme
 from spacy_bcrf.pipeline.sequence_labeler import Prediction
 
 SCHEMES = ("BILUO", "BIO", "BIES")

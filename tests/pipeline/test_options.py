@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_bcrf.chain import BCRF, MIRA, SAPO, MeanField
+from bcrf.chain import BCRF, MIRA, SAPO, MeanField
+from bcrf.linear.learner import OnlineLearner, OnlineSettings
+from bcrf.linear.rows import Rows
 from spacy_bcrf.layers.heads import CRF
-from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
-from spacy_bcrf.sparse.rows import Rows
 
 
 @pytest.mark.parametrize(

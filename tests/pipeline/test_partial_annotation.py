@@ -15,6 +15,7 @@ from spacy.util import fix_random_seed
 from spacy.vocab import Vocab
 from tiny_training import network, optimizer, update
 
+from bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.annotation.entity_tags import EntityTags
 from spacy_bcrf.annotation.partial import (
@@ -23,7 +24,6 @@ from spacy_bcrf.annotation.partial import (
     read_allowed_tags,
     read_partial_annotation,
 )
-from spacy_bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
 from spacy_bcrf.layers.linear_chain import sparse_chain
 
 LABELS = ("ORG", "PER")

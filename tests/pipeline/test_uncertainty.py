@@ -5,7 +5,7 @@ import pytest
 from oracles import enumeration
 from scipy.special import rel_entr
 
-from spacy_bcrf.chain import Potentials
+from bcrf.chain import Potentials
 from spacy_bcrf.pipeline.uncertainty import (
     MEASURES,
     measure_documents,

@@ -4,9 +4,9 @@ import pytest
 from spacy.lang.en import English
 from spacy.tokens import Doc
 
+from bcrf.linear.templates import TemplateError
 from spacy_bcrf.sparse.features import STRINGS, Features
 from spacy_bcrf.sparse.gazetteers import Gazetteers
-from spacy_bcrf.sparse.templates import TemplateError
 
 NLP = English()
 

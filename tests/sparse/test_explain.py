@@ -5,8 +5,9 @@ import pytest
 from spacy.lang.en import English
 from spacy.tokens import Doc, Token
 
-from spacy_bcrf.chain import CRF, viterbi
-from spacy_bcrf.chain.gold import path_scores
+from bcrf.chain import CRF, viterbi
+from bcrf.chain.gold import path_scores
+from bcrf.linear.learner import OnlineSettings
 from spacy_bcrf.sparse.explain import (
     Choice,
     Weight,
@@ -17,7 +18,6 @@ from spacy_bcrf.sparse.explain import (
     name_known,
     strongest,
 )
-from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
 
 NLP = English()

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from spacy.lang.en import English
 from spacy.tokens import Doc, Token
 
-from spacy_bcrf.io.text import CorpusError
-from spacy_bcrf.kernels.sparse import Dictionary
+from bcrf.io.text import CorpusError
+from bcrf.kernels.sparse import Dictionary
+from bcrf.linear.rows import known_rows
+from bcrf.linear.templates import TemplateError
 from spacy_bcrf.sparse.features import Features
 from spacy_bcrf.sparse.gazetteers import Gazetteers, Words
-from spacy_bcrf.sparse.rows import known_rows
-from spacy_bcrf.sparse.templates import TemplateError
 
 NLP = English()
 TEMPLATES = [

@@ -9,7 +9,7 @@ import spacy
 from spacy.kb import InMemoryLookupKB
 from spacy.tokens import Doc
 
-from spacy_bcrf.io.text import CorpusError
+from bcrf.io.text import CorpusError
 from spacy_bcrf.sparse.gazetteers import PLACES, Gazetteers, Words, _Hashes, read_phrases
 
 NLP = spacy.blank("en")

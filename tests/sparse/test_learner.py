@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from oracles.sparse_learner import Reference
 from pairwise import pairwise
 
-from spacy_bcrf.chain import viterbi
-from spacy_bcrf.kernels.sparse import Learner, shuffled
-from spacy_bcrf.sparse.learner import DivergedError, OnlineLearner, OnlineSettings
-from spacy_bcrf.sparse.rows import Rows
+from bcrf.chain import viterbi
+from bcrf.kernels.sparse import Learner, shuffled
+from bcrf.linear.learner import DivergedError, OnlineLearner, OnlineSettings
+from bcrf.linear.rows import Rows
 
 T, F = 3, 12
 

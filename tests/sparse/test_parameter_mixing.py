@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_learner import F, T, flatten, learn, make_problem, start_weights
 
-from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
+from bcrf.linear.learner import OnlineLearner, OnlineSettings
 
 PARALLEL = [
     OnlineSettings("crf", averaged=False, rate=0.3, l2=1, decay=0.5),

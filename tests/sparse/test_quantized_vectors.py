@@ -6,10 +6,10 @@ from spacy.tokens import Doc
 from spacy.vectors import Vectors
 from spacy.vocab import Vocab
 
+from bcrf.linear.learner import OnlineSettings
+from bcrf.linear.templates import TemplateError
 from spacy_bcrf.sparse.features import Features
-from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
-from spacy_bcrf.sparse.templates import TemplateError
 
 
 def make_vocab(rows):

@@ -8,9 +8,9 @@ from oracles.sparse_learner import Reference
 from pairwise import pairwise
 from test_learner import T, flatten, make_problem
 
-from spacy_bcrf.chain import CRF, Potentials
-from spacy_bcrf.kernels.sparse import correct
-from spacy_bcrf.sparse.learner import LEAST_MARGINAL, MAX_TAGS, OnlineLearner, OnlineSettings
+from bcrf.chain import CRF, Potentials
+from bcrf.kernels.sparse import correct
+from bcrf.linear.learner import LEAST_MARGINAL, MAX_TAGS, OnlineLearner, OnlineSettings
 
 F = 12
 PAIRS = np.random.default_rng(0).permutation(F + np.arange((T + 1) * T)).reshape(T + 1, T)

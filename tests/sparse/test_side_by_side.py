@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from spacy_bcrf.chain import Potentials
-from spacy_bcrf.chain.side_by_side import join_chains, rows_by_chain, split_chains
-from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
-from spacy_bcrf.sparse.rows import Rows
+from bcrf.chain import Potentials
+from bcrf.chain.side_by_side import join_chains, rows_by_chain, split_chains
+from bcrf.linear.learner import OnlineLearner, OnlineSettings
+from bcrf.linear.rows import Rows
 
 T, F = 5, 30
 LENGTHS = np.array([4, 1, 6, 3], dtype="int32")

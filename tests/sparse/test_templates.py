@@ -2,9 +2,9 @@
 
 import pytest
 
+from bcrf.linear.templates import TemplateError, parse_template, parse_templates
 from spacy_bcrf.sparse.features import Features
 from spacy_bcrf.sparse.template_sets import SETS, get_templates
-from spacy_bcrf.sparse.templates import TemplateError, parse_template, parse_templates
 from spacy_bcrf.sparse.word_tables import WordTables
 
 

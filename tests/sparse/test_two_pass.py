@@ -10,12 +10,12 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from thinc.api import fix_random_seed
 
+from bcrf.linear.model_bytes import unpack
+from bcrf.linear.templates import TemplateError
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.bulk.learner import find_chain
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.sparse.explain import name_known
-from spacy_bcrf.sparse.model_bytes import unpack
-from spacy_bcrf.sparse.templates import TemplateError
 from spacy_bcrf.sparse.two_pass import ENDS, FOLDS, LEAST_SENTENCES, are_long, pool
 
 CHAIN = {"@architectures": "spacy-bcrf.LinearChain.v1", "objective": "crf"}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.strings import hash_string
 
-from spacy_bcrf.kernels.sparse import Dictionary
+from bcrf.kernels.sparse import Dictionary
 from spacy_bcrf.sparse.word_attributes import WordCache
 
 FUNCTIONS = [lambda word: iter(word), lambda word: iter([word.lower(), word[::-1]])]
@@ -99,7 +99,7 @@ class InterruptedDictionary(Dictionary):
 
 
 def test_an_interruption_between_values_and_index_leaves_no_half_known_words(monkeypatch):
-    monkeypatch.setattr("spacy_bcrf.kernels.sparse.Dictionary", InterruptedDictionary)
+    monkeypatch.setattr("bcrf.kernels.sparse.Dictionary", InterruptedDictionary)
     cache = WordCache(FUNCTIONS)
     assert look_up(cache, ["a"]) == expected(["a"])
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):

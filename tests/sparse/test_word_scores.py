@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from spacy.attrs import SPACY
 from spacy.tokens import Doc, Token
 
+from bcrf.kernels.sparse import Dictionary, WordScores
+from bcrf.linear.learner import OnlineSettings
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
-from spacy_bcrf.kernels.sparse import Dictionary, WordScores
 from spacy_bcrf.sparse.features import Features
 from spacy_bcrf.sparse.gazetteers import Gazetteers
-from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
 from tests.light_spacy import MultiLanguage
 

@@ -6,14 +6,14 @@ from spacy.lang.en import English
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from spacy_bcrf.io.text import CorpusError
+from bcrf.io.text import CorpusError
+from bcrf.linear.learner import OnlineSettings
+from bcrf.linear.model_bytes import pack, unpack
+from bcrf.linear.templates import TemplateError
 from spacy_bcrf.sparse.features import Features
 from spacy_bcrf.sparse.gazetteers import Gazetteers
-from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
-from spacy_bcrf.sparse.model_bytes import pack, unpack
 from spacy_bcrf.sparse.template_sets import get_templates
-from spacy_bcrf.sparse.templates import TemplateError
 from spacy_bcrf.sparse.word_tables import WordTables, read_clusters
 
 NLP = English()

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from spacy.tokens import Doc
 
-from spacy_bcrf.chain import CRF
+from bcrf.chain import CRF
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.layers.potential_sum import sparse_weight
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler

@@ -7,7 +7,7 @@ import typer
 from spacy.cli._util import Arg, Opt
 from tqdm import tqdm
 
-from spacy_bcrf.io.atomic import replacing
+from bcrf.io.atomic import replacing
 
 from ..options import GpuId, Model, PipeName
 from ..paths import check_output_file

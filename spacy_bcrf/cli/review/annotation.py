@@ -11,8 +11,8 @@ from typing import Any
 from spacy.language import Language
 from spacy.tokens import Span
 
-from spacy_bcrf.io.shards import find_files, read_docs
-from spacy_bcrf.io.text import CorpusError, read_lines
+from bcrf.io.text import CorpusError, read_lines
+from spacy_bcrf.corpora.doc_files import find_files, read_docs
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from ..paths import check_corpus

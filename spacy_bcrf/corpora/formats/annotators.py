@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from bcrf.io.json_objects import Problem, read_objects
 from spacy_bcrf.corpora.record import find_bounds, make_doc
-from spacy_bcrf.io.json_objects import Problem, read_objects
 
 from .jsonl import read_record
 

@@ -14,8 +14,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from spacy_bcrf.io.json_objects import Problem
-from spacy_bcrf.io.text import CorpusError
+from bcrf.io.json_objects import Problem
+from bcrf.io.text import CorpusError
 
 _ENTITY = re.compile(r"(\S+) (\d+ \d+(?:;\d+ \d+)*)")
 

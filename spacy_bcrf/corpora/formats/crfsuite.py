@@ -11,10 +11,10 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from tqdm import tqdm
 
+from bcrf.io.text import CorpusError, Line, find_file, read_lines
 from spacy_bcrf.annotation.extensions import CRFSUITE, set_extensions
 from spacy_bcrf.corpora.entity_tag_reader import EntityTagReader
 from spacy_bcrf.corpora.sentence import Sentence
-from spacy_bcrf.io.text import CorpusError, Line, find_file, read_lines
 
 _VALUE = re.compile(r"(?<!\\)(?:\\\\)*:([^:]*)$")
 _ESCAPED = re.compile(r"\\([\\:])")

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from bcrf.io.json_objects import Problem
 from spacy_bcrf.corpora.record import Record, RecordSpan
-from spacy_bcrf.io.json_objects import Problem
 
 from . import other_spans
 

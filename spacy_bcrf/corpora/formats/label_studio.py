@@ -10,8 +10,8 @@ import json
 from collections import Counter
 from typing import Any
 
+from bcrf.io.json_objects import Problem
 from spacy_bcrf.corpora.record import Ignored, Record
-from spacy_bcrf.io.json_objects import Problem
 
 from . import jsonl
 

@@ -12,8 +12,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from spacy_bcrf.annotation.schemes import MISSING, read_spans
-from spacy_bcrf.io.json_objects import Problem
+from bcrf.io.json_objects import Problem
+from bcrf.schemes import MISSING, read_spans
 
 _NAMES = ("ner_tags", "entities", "ents", "label", "labels", "span")
 _NAMES_OF_BOUNDS = {"start_offset": "start", "end_offset": "end"}

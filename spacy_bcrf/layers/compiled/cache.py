@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spacy_bcrf.kernels import encoder as kernels
+from bcrf.kernels import encoder as kernels
 
 
 class CacheInfo(NamedTuple):

@@ -14,8 +14,8 @@ from thinc.api import Model, NumpyOps
 from thinc.layers.chain import forward as chain
 from thinc.layers.with_array import forward as with_array
 
+from bcrf.kernels import encoder as kernels
 from spacy_bcrf.annotation.arrays import DocBatch
-from spacy_bcrf.kernels import encoder as kernels
 
 from .cache import Cache, CacheInfo
 from .matching import EmbeddingParts, match_embedding, match_encoder

@@ -7,7 +7,7 @@ from typing import Any
 
 from thinc.api import Model
 
-from spacy_bcrf.kernels import encoder as kernels
+from bcrf.kernels import encoder as kernels
 
 from .matching import MaxoutBlock, Unsupported
 

@@ -12,9 +12,9 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from bcrf.chain import Constraints, Potentials
 from spacy_bcrf.annotation.arrays import Attributes, Bools, Values
 from spacy_bcrf.annotation.extensions import Key, UserData
-from spacy_bcrf.chain import Constraints, Potentials
 
 Tags = NDArray[np.int32]
 

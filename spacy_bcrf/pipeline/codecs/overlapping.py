@@ -14,6 +14,9 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 
+from bcrf.chain import Potentials, span_candidates, span_posteriors
+from bcrf.chain.side_by_side import rows_by_chain
+from bcrf.chain.span_posteriors import stretch_posteriors
 from spacy_bcrf.annotation.arrays import (
     Bools,
     DocBatch,
@@ -28,9 +31,6 @@ from spacy_bcrf.annotation.partial import (
     PartialAnnotation,
     find_labels,
 )
-from spacy_bcrf.chain import Potentials, span_candidates, span_posteriors
-from spacy_bcrf.chain.side_by_side import rows_by_chain
-from spacy_bcrf.chain.span_posteriors import stretch_posteriors
 
 from .codec import Ops, Predictions, ScoredSpans, SpanArrays, Tags, Unit
 from .span_group import SpanGroupCodec, align_spans, check_span

@@ -13,6 +13,9 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from bcrf.chain import Constraints, Potentials, SpanTags, span_candidates, span_posteriors
+from bcrf.chain.span_posteriors import stretch_posteriors
+from bcrf.schemes import get_scheme
 from spacy_bcrf.annotation.arrays import (
     UNKNOWN,
     Attributes,
@@ -28,9 +31,6 @@ from spacy_bcrf.annotation.partial import (
     read_annotated_labels,
     read_partial_annotation,
 )
-from spacy_bcrf.annotation.schemes import get_scheme
-from spacy_bcrf.chain import Constraints, Potentials, SpanTags, span_candidates, span_posteriors
-from spacy_bcrf.chain.span_posteriors import stretch_posteriors
 
 from .codec import Codec, Ops, Predictions, SpanArrays, Tags, Unit
 

@@ -13,6 +13,7 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from bcrf.chain import CRF, Constraints, Potentials
 from spacy_bcrf.annotation.arrays import (
     UNKNOWN,
     Attributes,
@@ -25,7 +26,6 @@ from spacy_bcrf.annotation.arrays import (
 )
 from spacy_bcrf.annotation.extensions import UserData, token_confidence
 from spacy_bcrf.annotation.partial import read_allowed_tags
-from spacy_bcrf.chain import CRF, Constraints, Potentials
 
 from .codec import Codec, Ops, Predictions, SpanArrays, Tags, Unit
 

@@ -1,0 +1,119 @@
+"""Cross-entropy against a distribution over labelings: soft gold, such as a teacher's marginals."""
+
+from __future__ import annotations
+
+from bcrf.kernels import Array, array_module
+
+from .crf import CRF
+from .inference import Inference, Marginals
+from .potentials import Potentials, finite, raise_infeasible
+
+
+def distillation_loss(
+    inference: Inference, potentials: Potentials, target: Marginals
+) -> tuple[Array, Potentials]:
+    """Return the losses (B,), -E[log p(y)] for y drawn from a target, and their gradient.
+
+    p is the inference's own distribution, `inference.to_crf`: a chain with potentials c. The score
+    of a labeling is a sum over tags and transitions, so its expectation needs only the target's
+    marginals mu: the loss is A(c) - <c, mu>, and its gradient in c is the marginals of p minus mu.
+    Both are exact for every target, even if it is no first-order chain (Hinton et al. 2015 on
+    classifiers; Wang et al. 2020, "Structure-level knowledge distillation", on chains). The loss
+    exceeds the divergence KL(target || p) by the target's entropy, a constant.
+
+    target: marginals with edges (N, T, T), such as `CRF().marginals(teacher, edges=True)`.
+
+    The gradient in the potentials is exact for a CRF and for independent tags. For a Bregman CRF
+    and mean field, it is the gradient at convergence, see their `backprop_to_crf`.
+
+    O(N T^2) time and memory. Raises ValueError for a target of other sequences or tags, and names
+    the first sequence whose potentials forbid a labeling that has probability in the target.
+
+    >>> import numpy as np
+    >>> from bcrf.chain import CRF, Potentials
+    >>> from bcrf.chain.distillation import distillation_loss
+    >>> scores = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> target = CRF().marginals(scores, edges=True)
+    >>> distillation_loss(CRF(), scores, target)[0].round(3).tolist()  # log of 4 labelings
+    [1.386]
+    """
+    n, t = potentials.unary.shape
+    edges = target.edges
+    if edges is None or target.unary.shape != (n, t) or edges.shape != (n, t, t):
+        found = None if edges is None else edges.shape
+        raise ValueError(
+            f"the target must have marginals {(n, t)} and edge marginals {(n, t, t)}, got "
+            f"{target.unary.shape} and {found}"
+        )
+    chain = inference.to_crf(potentials)
+    free = CRF().infer(chain, "each")
+    assert free.unary is not None and free.edges is not None
+    raise_infeasible(free.value, "allowed")
+    scores = _expected_scores(chain, target.unary, edges)
+    forbidden = chain.xp.isneginf(scores)
+    if forbidden.any():
+        raise ValueError(
+            f"sequence {int(forbidden.argmax())}: the target has labelings that -inf forbids"
+        )
+    losses = finite((free.value - scores).clip(min=0).astype(potentials.unary.dtype))
+    d_chain = chain.with_scores(free.unary - target.unary, free.edges - edges)
+    gradient = inference.backprop_to_crf(potentials, d_chain)
+    return losses, gradient.astype(str(potentials.unary.dtype))
+
+
+def _expected_scores(potentials: Potentials, unary: Array, edges: Array) -> Array:
+    """Return the expected scores (B,) under marginals, -inf if one of them is forbidden."""
+    xp, at = potentials.xp, potentials.inner_edges
+    by_token = _expect(xp, unary, potentials.unary)
+    edges = edges[at].reshape(len(at), unary.shape[1] ** 2)
+    transitions = potentials.transitions
+    # A matrix times a vector takes a third of the time of a product by edge.
+    if transitions.ndim == 2:
+        forbidden = xp.isneginf(transitions).ravel()
+        of_edges = edges @ xp.where(forbidden, 0, transitions.ravel())
+        of_edges[(edges[:, forbidden] > 0).any(axis=1)] = -xp.inf
+    else:
+        of_edges = _expect(xp, edges, transitions[at].reshape(edges.shape))
+    by_token[at] += of_edges
+    return xp.bincount(potentials.segment_ids, by_token, len(potentials.lengths))
+
+
+def _expect(xp: Array, probabilities: Array, scores: Array) -> Array:
+    """Sum probability * score by row. A probability of 0 adds 0, even if the score is -inf."""
+    possible = probabilities > 0
+    return (xp.where(possible, probabilities, 0) * xp.where(possible, scores, 0)).sum(axis=1)
+
+
+def rename_tags(marginals: Marginals, tags: Array, n_tags: int) -> Marginals:
+    """Return the marginals of labelings in which some tokens get a known tag.
+
+    marginals: of labelings z with T tags, with edges. tags: int32 (N,), the tag y of a token, in
+    [0, n_tags), whatever z is, or -1 for a token with y = z. n_tags: at least T.
+
+    The distribution of y is the image of that of z. An edge between a renamed token and another one
+    has the marginals of the other one. O(N n_tags^2) time and memory.
+
+    >>> import numpy as np
+    >>> from bcrf.chain import CRF, Potentials
+    >>> from bcrf.chain.distillation import rename_tags
+    >>> scores = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> marginals = CRF().marginals(scores, edges=True)
+    >>> rename_tags(marginals, np.array([-1, 2]), n_tags=3).unary.tolist()
+    [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
+    """
+    assert marginals.edges is not None
+    n, t = marginals.unary.shape
+    xp, dtype = array_module(marginals.unary), marginals.unary.dtype
+    unary, edges = xp.zeros((n, n_tags), dtype=dtype), xp.zeros((n, n_tags, n_tags), dtype=dtype)
+    unary[:, :t], edges[:, :t, :t] = marginals.unary, marginals.edges
+    at = xp.flatnonzero(tags >= 0)
+    unary[at] = 0
+    unary[at, tags[at]] = 1
+    sums = edges[at].sum(axis=1)
+    edges[at] = 0
+    edges[at, tags[at]] = sums
+    before, renamed = at[at > 0] - 1, tags[at[at > 0]]
+    sums = edges[before].sum(axis=2)
+    edges[before] = 0
+    edges[before, :, renamed] = sums
+    return Marginals(unary, edges)

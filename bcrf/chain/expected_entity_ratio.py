@@ -1,0 +1,82 @@
+"""The expected entity ratio loss (Effland and Collins 2021)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from bcrf.kernels import Array
+
+from .inference import Inference
+from .potentials import Potentials
+
+
+@dataclass(frozen=True)
+class ExpectedEntityRatio:
+    """weight * max(0, |r - ratio| - margin), r the expected share of entity tokens.
+
+    The expectation is under the marginals of an inference; in the paper, of a CRF (Effland and
+    Collins 2021, equation 6). The loss serves partial annotation that marks entities, but never
+    tokens outside of entities. It keeps a model from predicting entities everywhere. The paper has
+    ratio 0.15, margin 0.05 and weight 10.
+
+    >>> import numpy as np
+    >>> from bcrf.chain import CRF, Potentials
+    >>> from bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> ratio = ExpectedEntityRatio(ratio=0.1)
+    >>> loss, gradient = ratio.loss(CRF(), w, np.array([False, True]))
+    >>> round(loss, 3)
+    3.5
+    """
+
+    ratio: float
+    margin: float = 0.05
+    weight: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.ratio < 1:
+            raise ValueError(f"entity_ratio.ratio must be between 0 and 1, got {self.ratio}")
+        if not 0 <= self.margin < 1:
+            raise ValueError(f"entity_ratio.margin must be in [0, 1), got {self.margin}")
+        if not 0 < self.weight < float("inf"):
+            raise ValueError(f"entity_ratio.weight must be positive, got {self.weight}")
+
+    @classmethod
+    def from_options(cls, options: dict[str, Any]) -> ExpectedEntityRatio:
+        """Build the loss from a config block.
+
+        Raises ValueError for an unknown option, a missing ratio or a value that is not a number.
+        """
+        names = [field.name for field in fields(cls)]
+        is_block = isinstance(options, dict) and "ratio" in options and set(options) <= set(names)
+        if not is_block or not all(isinstance(value, (int, float)) for value in options.values()):
+            raise ValueError(
+                f"entity_ratio must have the numbers {', '.join(names)}, got {options}"
+            )
+        return cls(**options)
+
+    def loss(
+        self, inference: Inference, potentials: Potentials, tags: Array
+    ) -> tuple[float, Potentials]:
+        """Return the loss of the whole batch and its gradient.
+
+        inference: its marginals give r. They are the marginals of `inference.to_crf` at
+            convergence, and so is the gradient, see `Inference.differentiate_marginals`.
+        tags: bool (T,), the tags of entity tokens.
+
+        The gradient of r is the derivative of the marginals as the scores of `tags` grow: a central
+        difference of two inferences. The computation and the gradient are in float64.
+        """
+        double = potentials.astype("float64")
+        xp, n_tokens = double.xp, len(double.unary)
+        zeros = xp.zeros_like(double.transitions)
+        direction = double.with_scores(xp.zeros_like(double.unary), zeros)
+        if not n_tokens:
+            return 0.0, direction
+        share = float(inference.marginals(double).unary[:, tags].sum()) / n_tokens
+        excess = abs(share - self.ratio) - self.margin
+        if excess <= 0:
+            return 0.0, direction
+        direction.unary[:, tags] = self.weight * (1 if share > self.ratio else -1) / n_tokens
+        return self.weight * excess, inference.differentiate_marginals(double, direction)

@@ -1,0 +1,116 @@
+"""Mean-field inference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bcrf import kernels
+from bcrf.kernels import Array
+
+from .checks import check_numbers
+from .fully_factorized import FullyFactorized
+from .gold import UNKNOWN, GoldLattice, path_scores
+from .inference import divide
+from .potentials import Potentials, finite, raise_infeasible
+
+
+@dataclass(frozen=True)
+class MeanField(FullyFactorized):
+    """Mean-field inference by parallel updates (Wang et al. 2020; Corro et al. 2025, app. G).
+
+    The tag distributions start as r_i ~ exp(unary_i). Each update sets all of them at once to
+    r_i ~ exp(unary_i + E_{r_{i-1}}[w] + E_{r_{i+1}}[w]).
+
+    The expectations count a forbidden transition as a score of 0. So forbidden labelings can have
+    probability, but `decode` never returns one (see `minimum_risk`).
+
+    `log_partition` is <w, r> + H(r). If no transition is forbidden, it is a lower bound of the
+    CRF's log-partition.
+
+    The loss is the one of Wang et al., not a Fenchel-Young loss: -sum_i log r_i(gold_i) after the
+    last update. The gradient is back-propagated through all updates. Gold must be complete or
+    missing for each sequence: for partial annotation the loss is not defined.
+
+    n_iter: number of updates. O(n_iter N T^2) time; a loss takes O(n_iter N T) memory.
+
+    >>> import numpy as np
+    >>> from bcrf.chain import MeanField, Potentials
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> MeanField().decode(w).tolist()
+    [0, 1]
+    """
+
+    n_iter: int = 10
+
+    needs_whole_gold: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_numbers(n_iter=self.n_iter)
+        if self.n_iter < 1:
+            raise ValueError(f"n_iter must be at least 1, got {self.n_iter}")
+
+    def infer_tags(self, potentials: Potentials) -> tuple[Array, Array]:
+        result = kernels.mean_field(
+            potentials.unary, potentials.transitions, potentials.lengths, self.n_iter
+        )
+        return result.value, result.unary
+
+    def log_tag_probabilities(self, potentials: Potentials) -> Array:
+        value, unary = self.infer_tags(potentials)
+        raise_infeasible(value, "allowed")
+        xp, forbidden = potentials.xp, unary.dtype.type("-inf")
+        # A probability that underflows must not forbid a tag.
+        logs = xp.log(unary.clip(min=xp.finfo(unary.dtype).tiny))
+        return xp.where(potentials.unary > forbidden, logs, forbidden)
+
+    def backprop_to_crf(self, potentials: Potentials, d_chain: Potentials) -> Potentials:
+        """Return the gradient at convergence, in float64.
+
+        The chain's scores are log r. Converged updates maximize <w, r> + H(r), so r is the gradient
+        of the maximum. See `differentiate_marginals`.
+        """
+        xp = potentials.xp
+        _, unary = self.infer_tags(potentials.astype("float64"))
+        direction = divide(xp, d_chain.unary, unary)
+        zeros = xp.zeros(unary.shape[1:] * 2)
+        return self.differentiate_marginals(potentials, d_chain.with_scores(direction, zeros))
+
+    def differentiate_marginals(self, potentials: Potentials, direction: Potentials) -> Potentials:
+        found = super().differentiate_marginals(potentials, direction)
+        # The updates do not depend on the scores of forbidden transitions.
+        found.transitions[potentials.transitions == -float("inf")] = 0
+        return found
+
+    def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
+        """Return the losses (B,) >= 0 and their gradient.
+
+        gold: int32 (N,) or bool (N, T), with one tag for each token. Loss and gradient of a
+        sequence without annotation are zero.
+
+        Raises ValueError naming the first sequence whose gold labeling is forbidden or partial.
+        """
+        lattice = GoldLattice(potentials, gold)
+        tags = _complete_tags(potentials, lattice)
+        # `path_scores` needs a tag for every token. The next line ignores unknown sequences.
+        scores = path_scores(potentials, tags.clip(min=0))
+        raise_infeasible(potentials.xp.where(lattice.unknown, 0, scores), "gold")
+        losses, d_unary, d_transitions = kernels.mean_field_loss(
+            potentials.unary, potentials.transitions, potentials.lengths, tags, self.n_iter
+        )
+        return finite(losses), potentials.with_scores(d_unary, d_transitions)
+
+
+def _complete_tags(potentials: Potentials, lattice: GoldLattice) -> Array:
+    """Gold tags, int32 (N,), with -1 in every sequence without annotation."""
+    if lattice.tags is not None:
+        return lattice.tags
+    unknown = lattice.unknown[potentials.segment_ids]
+    partial = ~unknown & (lattice.allowed.sum(axis=1) != 1)
+    if partial.any():
+        sequence = potentials.sequence_of(int(partial.argmax()))
+        raise ValueError(
+            f"sequence {sequence} has partial gold, and mean field cannot be restricted to a set "
+            "of labelings; annotate all of its tokens or none, or use a CRF or BCRF"
+        )
+    return potentials.xp.where(unknown, UNKNOWN, lattice.allowed.argmax(axis=1)).astype("int32")

@@ -1,0 +1,189 @@
+"""Search for the labelings of highest score: Viterbi, Dijkstra, n-best, minimum risk."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from bcrf import kernels
+from bcrf.kernels import Array
+
+from .best_first import best_first
+from .checks import check_numbers
+from .gold import GoldLattice
+from .potentials import Potentials, raise_infeasible
+from .semirings import MAX, Semiring
+
+Search = Literal["astar", "beam"]
+SEARCHES = ("astar", "beam")
+
+
+def viterbi(potentials: Potentials, gold: Array | None = None) -> tuple[Array, Array]:
+    """Return the best labeling, int32 (N,), and its score (B,). O(N T^2).
+
+    gold: if given, only the labelings that it allows are candidates.
+
+    Raises ValueError naming the first sequence without an allowed labeling.
+
+    >>> import numpy as np
+    >>> from bcrf.chain import Potentials, viterbi
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> tags, scores = viterbi(w)
+    >>> tags.tolist(), scores.tolist()
+    ([0, 1], [2.0])
+    """
+    tags, scores = _best(potentials, gold)
+    raise_infeasible(scores, "allowed")
+    return tags, scores
+
+
+def best_labeling(potentials: Potentials) -> Array:
+    """Return the best labeling, int32 (N,), see `viterbi`."""
+    return viterbi(potentials)[0]
+
+
+def feasible(potentials: Potentials, gold: Array | None = None) -> Array:
+    """Return which sequences have a labeling that the potentials and `gold` allow, bool (B,).
+
+    >>> import numpy as np
+    >>> from bcrf.chain import Potentials, feasible
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> feasible(w).tolist()
+    [True]
+    """
+    return _best(potentials, gold)[1] > -float("inf")
+
+
+def dijkstra(potentials: Potentials, semiring: Semiring = MAX) -> tuple[Array, Array]:
+    """Return the best labeling and its score, like `viterbi`. Ties may be broken differently.
+
+    Best-first search over pairs of token and tag, with a priority queue that decreases keys in
+    place. The search subtracts each edge's highest score first. No extension of a path can then
+    raise its score, and the order of labelings stays the same. The worst case is
+    O(N T log(N T) + N T^2), more than Viterbi's O(N T^2). But pairs far from the best labeling are
+    never expanded: benchmarks/search.py measures when this pays.
+
+    semiring: MAX runs in the compiled kernel, any other in plain Python, see `best_first`. The
+        scores are then the products of the best labelings as elements of the semiring: (B,), or
+        (B, k) for elements of k numbers.
+
+    Raises ValueError naming the first sequence without an allowed labeling, and naming the violated
+    axiom if best-first search is wrong for the semiring.
+
+    >>> import numpy as np
+    >>> from bcrf.chain import Potentials, dijkstra
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> tags, scores = dijkstra(w)
+    >>> tags.tolist(), scores.tolist()
+    ([0, 1], [2.0])
+    """
+    if semiring is not MAX:
+        return _dijkstra_in_semiring(potentials, semiring)
+    tags, scores, _ = kernels.dijkstra(potentials.unary, potentials.transitions, potentials.lengths)
+    raise_infeasible(scores, "allowed")
+    return tags, scores
+
+
+def _dijkstra_in_semiring(potentials: Potentials, semiring: Semiring) -> tuple[Array, Array]:
+    xp = potentials.xp
+    found = best_first(semiring, potentials)
+    is_allowed = [total != semiring.zero for _, total in found]
+    raise_infeasible(xp.where(xp.asarray(is_allowed, dtype=bool), 0.0, -float("inf")), "allowed")
+    tags = xp.asarray([tag for labeling, _ in found for tag in labeling], dtype="int32")
+    return tags, xp.asarray([total for _, total in found])
+
+
+def nbest(
+    potentials: Potentials, n: int, search: Search = "astar", beam_width: int = 50
+) -> list[tuple[Array, Array]]:
+    """Return the n best labelings as one pair of arrays for each sequence.
+
+    A pair is tags, int32 (m, L), and scores (m,), best first. All labelings differ; m < n if the
+    sequence has fewer. `nbest_arrays` returns the same as arrays of the whole batch.
+
+    search: "astar" is exact, with Viterbi's scores as its heuristic: O(N T^2 + n N T). "beam" keeps
+        the `beam_width` best prefixes at each token: O(N beam_width T).
+
+    Raises ValueError for a wrong option, and names the first sequence without an allowed labeling.
+
+    >>> import numpy as np
+    >>> from bcrf.chain import Potentials, nbest
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> [(tags, scores)] = nbest(w, 2)
+    >>> scores.tolist()
+    [2.0, 1.0]
+    """
+    tags, scores = nbest_arrays(potentials, n, search, beam_width)
+    found = (scores > -float("inf")).sum(axis=1).tolist()
+    stops = potentials.lengths.cumsum().tolist()
+    return [
+        (tags[:m, stop - length : stop], scores[b, :m])
+        for b, (m, stop, length) in enumerate(
+            zip(found, stops, potentials.lengths.tolist(), strict=True)
+        )
+    ]
+
+
+def nbest_arrays(
+    potentials: Potentials, n: int, search: Search = "astar", beam_width: int = 50
+) -> tuple[Array, Array]:
+    """Return the n best labelings as two arrays of the batch: tags, int32 (n, N); scores (B, n).
+
+    Missing labelings have the score -inf. `nbest` returns a list with one pair for each sequence,
+    and documents the options.
+
+    >>> import numpy as np
+    >>> from bcrf.chain import Potentials
+    >>> from bcrf.chain.search import nbest_arrays
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> tags, scores = nbest_arrays(w, 2)
+    >>> tags.shape, scores.tolist()
+    ((2, 2), [[2.0, 1.0]])
+    """
+    check_search(n, search, beam_width)
+    arrays = potentials.unary, potentials.transitions, potentials.lengths
+    if search == "astar":
+        tags, scores = kernels.nbest(*arrays, n)
+    else:
+        tags, scores = kernels.beam_search(*arrays, n, beam_width)
+    raise_infeasible(scores[:, 0], "allowed")
+    return tags, scores
+
+
+def check_search(n: int, search: str, beam_width: int) -> None:
+    """Raise ValueError naming the wrong option of `nbest` and its valid values."""
+    check_numbers(n=n, beam_width=beam_width)
+    if n < 1:
+        raise ValueError(f"n must be at least 1, got {n}")
+    if search not in SEARCHES:
+        raise ValueError(f"search must be one of {', '.join(SEARCHES)}, got {search!r}")
+    if search == "beam" and beam_width < n:
+        raise ValueError(f"beam_width must be at least n = {n}, got {beam_width}")
+
+
+def minimum_risk(potentials: Potentials, marginals: Array) -> Array:
+    """Return the allowed labeling with the most correct tags in expectation, int32 (N,).
+
+    marginals: (N, T) tag marginals.
+
+    The result has the tag of highest marginal at each token if the potentials allow that labeling.
+    Raises ValueError naming the first sequence that forbidden transitions leave no labeling.
+
+    >>> import numpy as np
+    >>> from bcrf.chain import CRF, Potentials, minimum_risk
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> minimum_risk(w, CRF().marginals(w).unary).tolist()
+    [0, 1]
+    """
+    xp = potentials.xp
+    forbidden = marginals.dtype.type("-inf")
+    unary = xp.where(potentials.unary > forbidden, marginals, forbidden)
+    if (potentials.transitions > forbidden).all():
+        return unary.argmax(axis=1).astype("int32")
+    transitions = xp.where(potentials.transitions > forbidden, 0, forbidden)
+    return best_labeling(potentials.with_scores(unary, transitions))
+
+
+def _best(potentials: Potentials, gold: Array | None) -> tuple[Array, Array]:
+    if gold is not None:
+        return GoldLattice(potentials, gold).best()
+    return kernels.max_product(potentials.unary, potentials.transitions, potentials.lengths)

@@ -1,0 +1,122 @@
+"""Iterative Bregman projections on a GPU, in three launches."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+
+from bcrf.kernels.backend import UNARIES, Array, BregmanOptions, Edges, Result
+
+from .batch import WARP, Batch
+from .errors import error_flag
+from .memory import within_memory
+from .prepare import gold_arrays, held_width, prepare
+
+THREADS = 128
+"""THREADS of bregman.cu: the threads of a block with matrices in registers."""
+
+
+@within_memory
+def bregman(
+    xp: ModuleType,
+    unary: Array,
+    transitions: Array,
+    lengths: Array,
+    options: BregmanOptions,
+    edges: Edges,
+) -> Result:
+    return _project(Batch(xp, unary, transitions, lengths), options, edges)
+
+
+@within_memory
+def bregman_loss(
+    xp: ModuleType,
+    unary: Array,
+    transitions: Array,
+    lengths: Array,
+    gold: Array,
+    options: BregmanOptions,
+) -> Result | None:
+    batch = Batch(xp, unary, transitions, lengths)
+    # Sums of two passes stay in registers.
+    if held_width(batch, inner_dtype(batch, options)):
+        return _project(batch, options, "sum", gold)
+    if batch.shared:
+        return None
+    return _project(batch, options, "each", gold)
+
+
+def inner_dtype(batch: Batch, options: BregmanOptions) -> np.dtype:
+    """Return the dtype of the projections. Sharpened scores exceed the range of float32."""
+    return np.dtype("float64" if options.scale > 1 else batch.unary.dtype)
+
+
+def _project(
+    batch: Batch, options: BregmanOptions, edges: Edges, gold: Array | None = None
+) -> Result:
+    """Return the bounds of B(w) and its gradient; with gold, losses and their gradient."""
+    real = inner_dtype(batch, options)
+    found, width = prepare(batch, edges, options.scale, real), held_width(batch, real)
+    n, tags, size, columns = batch.n, batch.tags, batch.size, width or batch.tags
+    unary, value = batch.empty(n, tags), batch.empty(size)
+    each = batch.empty(n, tags, tags) if edges == "each" else None
+    result = batch.empty(tags, tags) if edges == "sum" and width else each
+    # Long sequences have their factors here, and failed sequences have logarithms.
+    row = max((3 * columns + 1) * real.itemsize // 8 + 1, 3 * tags + 1)
+    workspace = batch.empty(row * n, dtype="float64")
+    factors, capacity = workspace.view(real), factor_capacity(batch, width, real)
+    left = right = None
+    if edges == "sum" and not width:
+        factors, capacity = batch.empty((3 * tags + 1) * n, dtype=real), 0
+        left, right = batch.empty(n, tags, dtype=real), factors[n * tags : 2 * n * tags]
+    values = batch.empty(2, size, dtype="float64")
+    annotation = gold_arrays(batch, gold)
+    numbers = (
+        *(options.n_iter, float(options.relaxation or 0)),
+        -1.0 if options.tolerance is None else float(options.tolerance),
+        *(UNARIES.index(options.unary), int(options.bound == "lower"), float(options.scale)),
+    )
+    batch.launch(
+        *("bregman", "bregman", size, batch.unary, found.matrices, found.transposed),
+        *(found.edge_shifts, found.edge_lows, found.starts, batch.lengths, *annotation),
+        *(factors, left, unary, each, found.sums, values, found.failed, *numbers, capacity),
+        *(np.int64(n), tags, batch.stride),
+        threads=THREADS if width else columns,
+        doubles=_factor_bytes(columns, width, real, capacity) // 8,
+        real=real,
+        width=width,
+    )
+    batch.launch(
+        *("log_space_bregman", "finish", size, batch.unary, batch.transitions, found.starts),
+        *(batch.lengths, *annotation, values, found.failed, found.edge_shifts),
+        *(workspace, left, right, value, unary, each, found.sums),
+        *(result if each is None else None, error_flag(batch), found.counter, *numbers),
+        *(np.int64(n), tags, batch.stride),
+        doubles=2 * tags,
+        real=real,
+    )
+    if left is not None and right is not None:
+        products = found.matrices * (left[:-1].T @ right.reshape(n, tags)[1:])
+        result = (products + found.sums).astype(unary.dtype)
+    return Result(value, unary, result)
+
+
+def factor_capacity(batch: Batch, width: int, real: np.dtype) -> int:
+    """Return how many tokens of a sequence have their factors in shared memory.
+
+    The host does not know the longest sequence. Four times the mean covers most corpora, and leaves
+    room for several blocks. width: see `held_width`.
+    """
+    columns = width or batch.tags
+    threads = THREADS if width else -(-columns // WARP) * WARP
+    most = batch.device.shared_memory - 8 * threads - _factor_bytes(columns, width, real, 0)
+    token = (3 * columns + 1) * real.itemsize
+    return max(0, min(4 * -(-batch.n // max(batch.size, 1)), most // token))
+
+
+def _factor_bytes(columns: int, width: int, real: np.dtype, capacity: int) -> int:
+    """Return the shared memory of `bregman`, rounded up to doubles."""
+    teams = THREADS // (-(-width // WARP) * WARP) if width else 1
+    numbers = 2 * teams * columns + (3 * columns + 1) * capacity
+    return 8 * -(-numbers * real.itemsize // 8)

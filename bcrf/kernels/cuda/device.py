@@ -1,0 +1,159 @@
+"""The GPU: compilation and launch of kernels.
+
+CuPy compiles a .cu file at its first use, and caches the binary in ~/.cupy/kernel_cache.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from bcrf.kernels.backend import Array
+
+SOURCES = Path(__file__).parent
+C_TYPES = {"float32": "float", "float64": "double"}
+
+
+class Launch(NamedTuple):
+    """One launch of a kernel of a .cu file.
+
+    types: dtype of the scores, dtype of the inner loops. threads: threads a block.
+    shared_memory: bytes a block. args: arrays, None for a null pointer, int for a C int, np.int64
+    for a long long, float for a double. width: of the matrices in registers, see
+    registers.cuh, or 0.
+    """
+
+    file: str
+    kernel: str
+    types: tuple[str, str]
+    blocks: int
+    threads: int
+    shared_memory: int
+    args: Sequence[Any]
+    width: int = 0
+
+
+class Device(Protocol):
+    """A GPU, or its emulation in tests.
+
+    shared_memory: maximum bytes of a block.
+    """
+
+    shared_memory: int
+
+    def current(self) -> AbstractContextManager:
+        """Return a context that creates arrays on this device."""
+
+    def free(self) -> None:
+        """Release cached memory."""
+
+    def launch(self, launch: Launch) -> None:
+        """Launch a kernel, without waiting for it."""
+
+
+def find(*arrays: Array) -> Device:
+    """Return the device of CuPy arrays.
+
+    Raises ValueError if the arrays are on different devices, RuntimeError if the device cannot run
+    or compile kernels.
+    """
+    indices = [array.device.id for array in arrays]
+    if len(set(indices)) > 1:
+        raise ValueError(
+            f"arrays are on different GPUs, {', '.join(map(str, indices))}: move them to one"
+        )
+    return _cupy_device(indices[0])
+
+
+def source(file: str) -> str:
+    """Return the text of a file with its included files inline.
+
+    The text is the key of CuPy's cache, so it must change with an included file.
+    file: path from this folder.
+    """
+    path = SOURCES / file
+    included = re.compile(r'#include "(.+)"')
+    return included.sub(lambda found: source(str(path.parent / found[1])), path.read_text())
+
+
+def options(types: tuple[str, str], width: int = 0) -> tuple[str, ...]:
+    """Return the options of the compiler for a launch. CuPy adds `-ftz=true`."""
+    score, real = (C_TYPES[dtype] for dtype in types)
+    found = "--std=c++17", f"-DBCRF_SCORE={score}", f"-DBCRF_REAL={real}"
+    return (*found, f"-DBCRF_WIDTH={width}") if width else found
+
+
+@cache
+def _cupy_device(index: int) -> Device:
+    return _CupyDevice(index)
+
+
+class _CupyDevice:
+    def __init__(self, index: int) -> None:
+        import cupy
+
+        self._cupy = cupy
+        try:
+            version = cupy.cuda.nvrtc.getVersion()
+            attributes = cupy.cuda.Device(index).attributes
+        except Exception as error:
+            raise RuntimeError(
+                f"CuPy is installed but cannot use a GPU and CUDA toolkit ({error}): install a "
+                "driver and CuPy for its CUDA version, as in "
+                "pip install 'cupy-cuda12x>=13', or use the CPU (--gpu-id -1)"
+            ) from error
+        if version < (11, 2):
+            raise RuntimeError(
+                "the kernels need CUDA 11.2 or later, but CuPy found NVRTC "
+                f"{version[0]}.{version[1]}: install cupy-cuda12x or cupy-cuda13x and its toolkit"
+            )
+        self._index = index
+        self.shared_memory = attributes["MaxSharedMemoryPerBlockOptin"]
+        self._kernels: dict[tuple[str, str, tuple[str, str], int], Any] = {}
+
+    def current(self) -> AbstractContextManager:
+        return self._cupy.cuda.Device(self._index)
+
+    def free(self) -> None:
+        self._cupy.get_default_memory_pool().free_all_blocks()
+
+    def launch(self, launch: Launch) -> None:
+        function = self._find(launch.file, launch.kernel, launch.types, launch.width)
+        if launch.shared_memory > function.max_dynamic_shared_size_bytes:
+            function.max_dynamic_shared_size_bytes = launch.shared_memory
+        passed = [_null_or(arg) for arg in launch.args]
+        function((launch.blocks,), (launch.threads,), passed, shared_mem=launch.shared_memory)
+
+    def _find(self, file: str, kernel: str, types: tuple[str, str], width: int) -> Any:
+        key = file, kernel, types, width
+        if key not in self._kernels:
+            self._kernels[key] = _module(self._cupy, file, types, width).get_function(kernel)
+        return self._kernels[key]
+
+
+def _module(cupy: Any, file: str, types: tuple[str, str], width: int) -> Any:
+    module = cupy.RawModule(code=source(f"{file}.cu"), options=options(types, width))
+    try:
+        module.compile()
+    except cupy.cuda.compiler.CompileException as error:
+        version = ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
+        raise RuntimeError(
+            f"{SOURCES / file}.cu does not compile with NVRTC {version}. If the GPU is newer than "
+            f"this version, install a later CuPy and toolkit (cupy-cuda13x). {error}"
+        ) from error
+    return module
+
+
+def _null_or(arg: Any) -> Any:
+    if arg is None:
+        return np.uint64(0)
+    if isinstance(arg, float):
+        return np.float64(arg)
+    # CuPy would pass a Python int as 64 bits.
+    return np.int32(arg) if isinstance(arg, int) else arg

@@ -1,0 +1,39 @@
+"""Errors in the data of a GPU, which Python learns of at the next wait.
+
+A check on the host would wait for the GPU in each training step. The kernels of losses therefore
+note what they find in a flag on the device, which `raise_errors` reads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from bcrf.kernels.backend import Array
+
+from .batch import Batch
+
+NONE = 2**31 - 1
+_flags: WeakKeyDictionary[Any, Array] = WeakKeyDictionary()
+"""The flag of each device, int32 (1,). `Problem` of gold.cuh has its numbers."""
+
+
+def error_flag(batch: Batch) -> Array:
+    """Return the flag of the batch's device."""
+    if batch.device not in _flags:
+        _flags[batch.device] = batch.xp.full(1, NONE, dtype="int32")
+    return _flags[batch.device]
+
+
+def take_errors() -> list[tuple[int, int]]:
+    """Return the first problem of each device as sequence and `Problem`, and clear the flags.
+
+    This waits for the devices.
+    """
+    found = []
+    for flag in _flags.values():
+        key = int(flag.get()[0])
+        if key != NONE:
+            flag.fill(NONE)
+            found.append(divmod(key, 4))
+    return found

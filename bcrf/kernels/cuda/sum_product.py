@@ -1,0 +1,107 @@
+"""The forward-backward algorithm of the CRF on a GPU, in three launches."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from bcrf.kernels.backend import Array, Edges, Result
+
+from .batch import Batch
+from .errors import error_flag
+from .memory import within_memory
+from .prepare import gold_arrays, held_width, prepare
+
+
+@within_memory
+def sum_product(
+    xp: ModuleType,
+    unary: Array,
+    transitions: Array,
+    lengths: Array,
+    edges: Edges,
+    marginals: bool,
+) -> Result:
+    return _forward_backward(Batch(xp, unary, transitions, lengths), edges, marginals)
+
+
+@within_memory
+def sum_product_loss(
+    xp: ModuleType, unary: Array, transitions: Array, lengths: Array, gold: Array
+) -> Result | None:
+    batch = Batch(xp, unary, transitions, lengths)
+    # Sums of two passes stay in registers.
+    if held_width(batch):
+        return _forward_backward(batch, "sum", True, gold=gold)
+    if batch.shared:
+        return None
+    return _forward_backward(batch, "each", True, gold=gold)
+
+
+@within_memory
+def entropy(xp: ModuleType, unary: Array, transitions: Array, lengths: Array) -> Array:
+    batch = Batch(xp, unary, transitions, lengths)
+    return _forward_backward(batch, "none", False, entropies=True).value
+
+
+@within_memory
+def pair_marginals(
+    xp: ModuleType, unary: Array, transitions: Array, lengths: Array, heads: Array, tails: Array
+) -> tuple[Array, Array]:
+    batch = Batch(xp, unary, transitions, lengths)
+    heads, tails = (xp.ascontiguousarray(tags, dtype="int32") for tags in (heads, tails))
+    pairs = batch.empty(batch.n, len(heads))
+    found = _forward_backward(batch, "none", True, pairs=(pairs, heads, tails))
+    return found.unary, pairs
+
+
+def _forward_backward(
+    batch: Batch,
+    edges: Edges,
+    marginals: bool,
+    gold: Array | None = None,
+    pairs: tuple[Array, Array, Array] | None = None,
+    entropies: bool = False,
+) -> Result:
+    """Return log-partitions and marginals; with gold, losses and their gradient.
+
+    pairs: the array (N, M) to set, heads and tails. entropies: return these, not log-partitions.
+    """
+    found = prepare(batch, edges)
+    has_edges = edges == "each" or pairs is not None or entropies
+    width = 0 if has_edges else held_width(batch)
+    n, tags, columns = batch.n, batch.tags, width or batch.tags
+    unary = batch.empty(n, tags) if marginals else None
+    each = batch.empty(n, tags, tags) if edges == "each" else None
+    value = batch.empty(batch.size)
+    # `forward_backward` keeps the forward rows here, and `finish` the logarithms of failed
+    # sequences.
+    workspace = batch.empty(n, tags, dtype="float64")
+    alpha, right = workspace.ravel().view(batch.unary.dtype)[: n * tags], None
+    tops, totals = batch.empty(n), batch.empty(n, dtype="float64")
+    result = batch.empty(tags, tags) if edges == "sum" and width else each
+    if edges == "sum" and not width:
+        alpha, right = batch.empty(n, tags), batch.empty(n, tags)
+    values = batch.empty(2, batch.size, dtype="float64")
+    annotation = gold_arrays(batch, gold)
+    asked = *(pairs or 3 * (None,)), pairs[0].shape[1] if pairs else 0, int(entropies)
+    batch.launch(
+        *("forward_backward", "forward_backward", batch.size, batch.unary),
+        *(found.matrices, found.transposed, found.edge_shifts, found.starts, batch.lengths),
+        *(*annotation, alpha, tops, totals.view(alpha.dtype), right),
+        *(unary, each, found.sums, *asked, values, found.failed, tags, batch.stride),
+        threads=columns,
+        doubles=3 * columns,
+        width=width,
+    )
+    batch.launch(
+        *("log_space", "finish", batch.size, batch.unary, batch.transitions, found.edge_shifts),
+        *(found.starts, batch.lengths, *annotation, values, found.failed, workspace),
+        *(tops, totals),
+        *(None if right is None else alpha, right, value, unary, each, found.sums, *asked),
+        *(result if each is None else None, error_flag(batch), found.counter, tags, batch.stride),
+        doubles=3 * tags,
+    )
+    if right is not None:
+        products = found.matrices * (alpha[:-1].T @ right[1:])
+        result = (products + found.sums).astype(batch.unary.dtype)
+    return Result(value, unary, result)

@@ -1,0 +1,45 @@
+"""The Viterbi algorithm on a GPU, and the scores of labelings."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from bcrf.kernels.backend import Array
+
+from .batch import Batch
+from .memory import within_memory
+
+
+@within_memory
+def max_product(
+    xp: ModuleType, unary: Array, transitions: Array, lengths: Array
+) -> tuple[Array, Array]:
+    batch = Batch(xp, unary, transitions, lengths)
+    tags = batch.zeros(batch.n, dtype="int32")
+    backpointers = batch.empty(batch.n, batch.tags, dtype="uint16")
+    batch.launch(
+        *("viterbi", "max_product", batch.size),
+        *(batch.unary, batch.transitions, batch.starts, batch.lengths, backpointers, tags),
+        *(batch.tags, batch.stride),
+        doubles=2 * batch.tags,
+    )
+    return tags, _path_scores(batch, tags)
+
+
+@within_memory
+def path_scores(
+    xp: ModuleType, unary: Array, transitions: Array, lengths: Array, tags: Array
+) -> Array:
+    batch = Batch(xp, unary, transitions, lengths)
+    return _path_scores(batch, xp.ascontiguousarray(tags, dtype="int32"))
+
+
+def _path_scores(batch: Batch, tags: Array) -> Array:
+    scores = batch.empty(batch.size)
+    batch.launch(
+        *("viterbi", "path_scores", batch.size),
+        *(batch.unary, batch.transitions, batch.starts, batch.lengths, tags, scores),
+        *(batch.tags, batch.stride),
+        threads=256,
+    )
+    return scores

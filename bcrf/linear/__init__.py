@@ -1,0 +1,1 @@
+"""Linear chains over sparse features: their learner, its rows, templates and files."""

@@ -1,0 +1,555 @@
+"""sklearn-crfsuite's `CRF` over the sparse linear chain. Does not import spaCy.
+
+>>> from bcrf.sklearn import CRF
+>>> X = [[{"word": "Ann", "upper": True}, {"word": "left", "upper": False}]]
+>>> crf = CRF(algorithm="lbfgs").fit(X, [["B-PER", "O"]])
+>>> crf.predict(X).tolist()
+[['B-PER', 'O']]
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bcrf.chain import CRF as Chain
+from bcrf.chain import MIRA, Constraints, Perceptron, Potentials, viterbi
+from bcrf.io.atomic import replacing
+from bcrf.linear.crfsuite_attributes import Attributes, Batch, find_starts
+from bcrf.linear.crfsuite_model import MAGIC, read_crfsuite_model
+from bcrf.linear.learner import DivergedError, OnlineLearner, OnlineSettings
+from bcrf.linear.rows import Rows
+from bcrf.schemes import get_scheme
+
+try:
+    from sklearn.base import BaseEstimator
+except ImportError:
+
+    class BaseEstimator:  # type: ignore[no-redef]
+        """Stands for the class of scikit-learn, which is not installed."""
+
+
+OBJECTIVES = {"lbfgs": "crf", "l2sgd": "crf", "ap": "perceptron", "pa": "mira"}
+"""The objective of `OnlineSettings` for each algorithm of CRFsuite."""
+RATE = 0.3
+"""Learning rate of AdaGrad for "lbfgs" and "l2sgd"."""
+PASSES = 10
+"""Number of passes over the training data, without max_iterations."""
+STEPS = 2000
+"""Least number of steps: one a sequence. Small data get more passes."""
+
+# The parameters of each algorithm of CRFsuite that change the result, and those that tell its
+# optimizer how to find it.
+_LEARNING = {
+    "lbfgs": {"c1", "c2", "max_iterations"},
+    "l2sgd": {"c2", "max_iterations"},
+    "ap": {"max_iterations"},
+    "pa": {"max_iterations", "pa_type", "c", "error_sensitive", "averaging"},
+    "arow": {"max_iterations", "variance", "gamma"},
+}
+_SEARCH = {
+    "lbfgs": {"num_memories", "epsilon", "period", "delta", "linesearch", "max_linesearch"},
+    "l2sgd": {
+        *("period", "delta", "calibration_eta", "calibration_rate", "calibration_samples"),
+        *("calibration_candidates", "calibration_max_trials"),
+    },
+    "ap": {"epsilon"},
+    "pa": {"epsilon"},
+    "arow": {"epsilon"},
+}
+_ALL = set().union(*_LEARNING.values(), *_SEARCH.values())
+_BLOCK = 1000  # sequences that are predicted at a time
+_BATCH = 8  # sequences of a step over real-valued features
+
+
+class _Model(NamedTuple):
+    """A chain of T labels. weights: (T + 3 + A, stride), float64 if they come from CRFsuite."""
+
+    labels: list[str]
+    attributes: Attributes
+    weights: NDArray
+
+
+class CRF(BaseEstimator):
+    """A linear-chain CRF with the interface of sklearn_crfsuite.CRF.
+
+    X: sequences of tokens. A token has a dict from names to str, bool, number, or a list, set or
+        dict of these, as in CRFsuite; or a list of str. A spaCy `Doc` is a sequence too: its tokens
+        have the features `token._.crfsuite`, or those of `templates`.
+    y: labels, a list of str for each sequence. None stands for an unknown label: the loss is then
+        the likelihood of the known ones. With `scheme`, y has a list of spans (start, end, label)
+        for each sequence, and so has the result of `predict`.
+
+    algorithm: "lbfgs" (default) and "l2sgd", the likelihood of a CRF; "ap", the averaged
+        perceptron; "pa", MIRA. All take one online step a sequence, in at most `max_iterations`
+        passes. `fit` raises ValueError for "arow", which has no counterpart.
+    min_freq: least number of occurrences of an attribute.
+    c1, c2: as in CRFsuite, c1 |w|_1 + c2 |w|^2 regularizes the loss of all sequences. Both are 0 by
+        default, since the mean of the weights over all steps generalizes well by itself.
+    c, pa_type, error_sensitive, averaging: of "pa". Only pa_type = 1 and error_sensitive = True
+        have a counterpart.
+    model_filename: file of the model. `fit` writes it; without `fit`, it is read: a file of ours or
+        of CRFsuite.
+    scheme: BIO, BILUO or BIES; None if y has labels. random_state: seed of the order of sequences.
+    templates: the `sparse.template_sets` for documents.
+
+    There is a weight for all pairs of an attribute and a label and all pairs of labels, whatever
+    `all_possible_states` and `all_possible_transitions` say, and weights of each label for all
+    tokens, the first and the last one. The parameters num_memories, epsilon, period, delta,
+    linesearch, max_linesearch and calibration_* steer the optimizers of CRFsuite, and change
+    nothing. `fit` raises ValueError for parameters of another algorithm.
+
+    Features with values other than 1 are learned in small batches by AdaGrad (Duchi et al. 2011).
+    """
+
+    _model: _Model | None = None
+
+    def __init__(
+        self,
+        algorithm: str | None = None,
+        min_freq: float | None = None,
+        all_possible_states: bool | None = None,
+        all_possible_transitions: bool | None = None,
+        c1: float | None = None,
+        c2: float | None = None,
+        max_iterations: int | None = None,
+        num_memories: int | None = None,
+        epsilon: float | None = None,
+        period: int | None = None,
+        delta: float | None = None,
+        linesearch: str | None = None,
+        max_linesearch: int | None = None,
+        calibration_eta: float | None = None,
+        calibration_rate: float | None = None,
+        calibration_samples: int | None = None,
+        calibration_candidates: int | None = None,
+        calibration_max_trials: int | None = None,
+        pa_type: int | None = None,
+        c: float | None = None,
+        error_sensitive: bool | None = None,
+        averaging: bool | None = None,
+        variance: float | None = None,
+        gamma: float | None = None,
+        verbose: bool = False,
+        model_filename: str | None = None,
+        keep_tempfiles: bool = False,
+        trainer_cls: type | None = None,
+        scheme: str | None = None,
+        random_state: int | None = None,
+        templates: str = "ner",
+    ) -> None:
+        for name, value in list(locals().items()):
+            if name not in ("self", "__class__"):
+                setattr(self, name, value)
+
+    def fit(self, X: Any, y: Any, X_dev: Any = None, y_dev: Any = None) -> CRF:
+        """Learn from sequences. With `verbose`, print the loss and the score on X_dev by pass.
+
+        Raises ValueError for empty data, X and y of other lengths, and a parameter without a
+        counterpart.
+        """
+        if (X_dev is None) != (y_dev is None):
+            raise ValueError("X_dev and y_dev go together: pass both or none")
+        with _own_names():
+            settings = self._settings()
+        attributes = Attributes()
+        batch = attributes.read(self._sequences(X), add=True)
+        y = self._tags(_list("y", y), batch.lengths)
+        labels = list(dict.fromkeys(label for tags in y for label in tags if label is not None))
+        if not labels:
+            raise ValueError(
+                "there is no label to learn: X and y are empty, or all labels are None"
+            )
+        if self.scheme:
+            spans = dict.fromkeys(tag[2:] for tag in labels if tag != "O")
+            labels = get_scheme(self.scheme).tags(list(spans))
+        ids: dict[Any, int] = {None: -1} | {label: i for i, label in enumerate(labels)}
+        gold = np.fromiter((ids[label] for tags in y for label in tags), "int32")
+        batch = attributes.keep(batch, self.min_freq or 0)
+        passes = max(PASSES, math.ceil(STEPS / len(batch.lengths)))
+        passes = min(passes, self.max_iterations or passes)
+
+        def report(n: int, loss: float, weights: NDArray) -> None:
+            if self.verbose:
+                self._model = _Model(labels, attributes, weights)
+                score = "" if X_dev is None else f", dev accuracy {self.score(X_dev, y_dev):.4f}"
+                print(f"pass {n}: loss {loss / len(batch.lengths):.4f}{score}")
+
+        learn = _learn if batch.values is None else _learn_values
+        sizes = len(labels), len(attributes.rows)
+        constraints = self._constraints(labels)
+        with _own_names():
+            weights = learn(settings, sizes, constraints, batch, gold, passes, report)
+        self._model = _Model(labels, attributes, weights)
+        if self.model_filename:
+            with replacing(Path(self.model_filename)) as part:
+                part.write_bytes(_to_bytes(self._model))
+        return self
+
+    def _sequences(self, X: Any) -> list[Any]:
+        """Return the sequences. Documents get their features."""
+        sequences = _list("X", X)
+        return [_describe(s, self.templates) if hasattr(s, "vocab") else s for s in sequences]
+
+    def _settings(self) -> OnlineSettings:
+        """Return the settings of the learner. Raises ValueError for what has no counterpart."""
+        algorithm = self.algorithm or "lbfgs"
+        if algorithm not in OBJECTIVES:
+            raise ValueError(
+                f"algorithm={algorithm!r} has no counterpart; use one of {', '.join(OBJECTIVES)}"
+            )
+        taken = _LEARNING[algorithm] | _SEARCH[algorithm]
+        for name in sorted(_ALL - taken):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} is no parameter of algorithm={algorithm!r}; it has "
+                    f"{', '.join(sorted(taken))}"
+                )
+        kept = {"pa_type": (None, 1), "error_sensitive": (None, True), "trainer_cls": (None,)}
+        for name, values in kept.items():
+            if getattr(self, name) not in values:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} has no counterpart; expected {values[-1]!r}"
+                )
+        if self.max_iterations is not None and self.max_iterations < 1:
+            raise ValueError(f"max_iterations must be at least 1, got {self.max_iterations}")
+        objective: Any = OBJECTIVES[algorithm]
+        return OnlineSettings(
+            objective,
+            n=1,
+            optimizer="adagrad" if objective == "crf" else "sgd",
+            rate={"crf": RATE, "perceptron": 1.0}.get(objective, 1.0 if self.c is None else self.c),
+            averaged=self.averaging is not False,
+            l2=2 * (self.c2 or 0.0),
+            l1=self.c1 or 0.0,
+            seed=self.random_state or 0,
+        )
+
+    def _tags(self, y: list[Any], lengths: NDArray[np.int32]) -> list[list[str | None]]:
+        """Return labels, one a token. Raises ValueError for another number, and for no str."""
+        if len(y) != len(lengths):
+            raise ValueError(f"X has {len(lengths)} sequences, y has {len(y)}")
+        found = []
+        for n, (labels, length) in enumerate(zip(y, lengths.tolist(), strict=True)):
+            if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+                raise ValueError(f"y[{n}]: expected a list of labels, got {labels!r:.80}")
+            tags = list(labels)
+            if self.scheme:
+                try:
+                    tags = get_scheme(self.scheme).encode(tags, length)
+                except (ValueError, TypeError) as error:
+                    raise ValueError(f"y[{n}]: {error}") from None
+            if len(tags) != length:
+                raise ValueError(f"sequence {n}: X has {length} tokens, y has {len(tags)} labels")
+            for i, tag in enumerate(tags):
+                if not (tag is None or isinstance(tag, str)):
+                    raise ValueError(f"y[{n}][{i}]: expected a str or None, got {tag!r:.60}")
+            found.append(tags)
+        return found
+
+    def predict(self, X: Any) -> NDArray:
+        """Return the best labels of each sequence, an array of lists of str, or of spans."""
+        found = self._predict(X)
+        if self.scheme:  # lists of tuples, also where all sequences have as many spans
+            return np.fromiter(found, dtype=object)
+        return np.array(list(found), dtype=object)
+
+    def predict_single(self, xseq: Any) -> list[Any]:
+        """Return the best labels of a sequence, or its spans."""
+        return next(self._predict([xseq]))
+
+    def _predict(self, X: Any) -> Iterator[list[Any]]:
+        names = self.labels()
+        for potentials in self._potentials(X):
+            tags, _ = viterbi(potentials)
+            labels = list(map(names.__getitem__, tags.tolist()))
+            end = 0
+            for length in potentials.lengths.tolist():
+                start, end = end, end + length
+                found = labels[start:end]
+                yield get_scheme(self.scheme).spans(found) if self.scheme else found
+
+    def predict_marginals(self, X: Any) -> NDArray:
+        """Return the probability of each label by token: an array of lists of dicts."""
+        return np.array(list(self._predict_marginals(X)), dtype=object)
+
+    def predict_marginals_single(self, xseq: Any) -> list[dict[str, float]]:
+        """Return the probability of each label, for each token of a sequence."""
+        return next(self._predict_marginals([xseq]))
+
+    def _predict_marginals(self, X: Any) -> Iterator[list[dict[str, float]]]:
+        names = self.labels()
+        for potentials in self._potentials(X, "float64"):
+            rows = Chain().marginals(potentials).unary.tolist()
+            found = [dict(zip(names, row, strict=True)) for row in rows]
+            end = 0
+            for length in potentials.lengths.tolist():
+                start, end = end, end + length
+                yield found[start:end]
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return the share of tokens with the right label. Tokens labeled None do not count."""
+        X = self._sequences(X)
+        lengths = np.array([len(sequence) for sequence in X], dtype="int32")
+        gold = chain.from_iterable(self._tags(_list("y", y), lengths))
+        found = chain.from_iterable(self._tags(list(self._predict(X)), lengths))
+        right = [a == b for a, b in zip(gold, found, strict=True) if a is not None]
+        if not right:
+            raise ValueError("there is no labeled token to score")
+        return sum(right) / len(right)
+
+    def _potentials(self, X: Any, dtype: str = "float32") -> Iterator[Potentials]:
+        """Yield the potentials of a number of sequences at a time."""
+        from bcrf.kernels.sparse import score
+
+        labels, attributes, weights = self._fitted()
+        n_tags, constraints = len(labels), self._constraints(labels)
+        X = self._sequences(X)
+        for first in range(0, len(X), _BLOCK):
+            batch = attributes.read(X[first : first + _BLOCK])
+            if weights.dtype == "float32" and batch.values is None:
+                unary = score(weights, n_tags, batch.rows, batch.starts, batch.lengths)
+                arrays = unary.astype(dtype), weights[:n_tags, :n_tags].astype(dtype)
+                potentials = Potentials.unchecked(*arrays, batch.lengths)
+            else:
+                wide = weights.astype("float64", copy=False)
+                features = _all_features(batch, n_tags)
+                potentials = _sum_features(wide, *features, batch.lengths, n_tags)
+            yield potentials.constrain(constraints)
+
+    def _constraints(self, tags: list[str]) -> Constraints | None:
+        if not self.scheme:
+            return None
+        scheme = get_scheme(self.scheme)
+        labels = [tag[2:] for tag in tags[1 :: len(scheme.prefixes)]]
+        return Constraints(scheme.transitions(labels), scheme.starts(labels), scheme.ends(labels))
+
+    def labels(self) -> list[str]:
+        """Return the labels. Raises ValueError before `fit`."""
+        return self._fitted().labels
+
+    def _fitted(self) -> _Model:
+        model = self._loaded
+        if model is None:
+            raise ValueError("this CRF is not fitted: call fit, or set model_filename")
+        return model
+
+    @property
+    def _loaded(self) -> _Model | None:
+        """The model, from its file if need be; None before `fit`."""
+        if self._model is None and self.model_filename and Path(self.model_filename).exists():
+            self._model = _load(Path(self.model_filename))
+        return self._model
+
+    @property
+    def classes_(self) -> list[str] | None:
+        """The labels in the order of the training data; None before `fit`."""
+        model = self._loaded
+        return None if model is None else model.labels
+
+    @property
+    def tagger_(self) -> CRF | None:
+        """The CRF itself, or None before `fit`."""
+        return None if self._loaded is None else self
+
+    @property
+    def size_(self) -> int | None:
+        """Size of the model's file in bytes."""
+        model = self._loaded
+        return None if model is None else len(_to_bytes(model))
+
+    @property
+    def attributes_(self) -> list[str] | None:
+        """The attributes with a weight other than 0."""
+        features = self.state_features_
+        return None if features is None else list(dict.fromkeys(name for name, _ in features))
+
+    @property
+    def num_attributes_(self) -> int | None:
+        """Number of attributes with a weight other than 0."""
+        attributes = self.attributes_
+        return None if attributes is None else len(attributes)
+
+    @property
+    def state_features_(self) -> dict[tuple[str, str], float] | None:
+        """The weights other than 0 by attribute and label."""
+        model = self._loaded
+        if model is None:
+            return None
+        weights = model.weights[len(model.labels) + 3 :]
+        return _name_weights(weights, list(model.attributes.rows), model.labels)
+
+    @property
+    def transition_features_(self) -> dict[tuple[str, str], float] | None:
+        """The weights other than 0 by pair of labels."""
+        model = self._loaded
+        if model is None:
+            return None
+        return _name_weights(model.weights[: len(model.labels)], model.labels, model.labels)
+
+
+@contextmanager
+def _own_names() -> Iterator[None]:
+    """Let errors of the learner name the parameters of `CRF`."""
+    try:
+        yield
+    except ValueError as error:
+        name, _, problem = str(error).partition(" ")
+        names = {"l1": "c1", "l2": "2 * c2", "rate": "c", "seed": "random_state"}
+        if name not in names:
+            raise
+        raise ValueError(f"{names[name]} {problem}") from None
+
+
+def _to_bytes(model: _Model) -> bytes:
+    names = {"labels": model.labels, "attributes": list(model.attributes.rows)}
+    file = BytesIO()
+    np.savez(file, names=json.dumps(names), weights=model.weights)
+    return file.getvalue()
+
+
+def _load(path: Path) -> _Model:
+    """Read a file of ours or of CRFsuite. Raises ValueError for another one."""
+    with path.open("rb") as file:
+        start = file.read(len(MAGIC))
+    if start == MAGIC:
+        found = read_crfsuite_model(path)
+        general = np.zeros((3, len(found.labels)))
+        weights = np.concatenate([found.transitions, general, found.weights])
+        return _Model(found.labels, Attributes(found.attributes), weights)
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            names, weights = json.loads(str(data["names"])), data["weights"]
+        labels, attributes = names["labels"], Attributes(names["attributes"])
+        n_rows, n_columns = weights.shape
+        is_wrong = n_rows != len(labels) + 3 + len(attributes.rows) or weights.dtype != "float32"
+        if is_wrong or n_columns < len(labels) or n_columns % 8:
+            raise ValueError
+    except Exception:  # zipfile and NumPy raise any for damaged files, with advice about pickles
+        raise ValueError(
+            f"{path}: no model of ours or of CRFsuite, or damaged; expected a file of `fit`"
+        ) from None
+    return _Model(labels, attributes, weights)
+
+
+def _describe(doc: Any, templates: str) -> list[list[str]]:
+    """Return the features of a spaCy document: `token._.crfsuite`, else those of templates."""
+    from spacy_bcrf.annotation.extensions import CRFSUITE, set_extensions
+    from spacy_bcrf.sparse.features import Features
+    from spacy_bcrf.sparse.template_sets import get_templates
+
+    set_extensions()
+    if any(token._.get(CRFSUITE) for token in doc):
+        return [list(token._.get(CRFSUITE)) for token in doc]
+    return Features(get_templates(templates)).describe(doc)
+
+
+def _learn(
+    settings: OnlineSettings,
+    sizes: tuple[int, int],
+    constraints: Constraints | None,
+    batch: Batch,
+    gold: NDArray,
+    passes: int,
+    report: Callable[[int, float, NDArray], None],
+) -> NDArray[np.float32]:
+    """Learn from features with the value 1. sizes: numbers of labels and of attributes."""
+    learner = OnlineLearner(*sizes, settings, len(batch.lengths))
+    if constraints:
+        learner.constrain(constraints.transitions, constraints.start, constraints.end)
+
+    def after(n: int, loss: float) -> None:
+        report(n, loss, learner.weights)
+
+    learner.fit(Rows(batch.rows, batch.starts), batch.lengths, gold, passes, after)
+    return learner.weights
+
+
+def _learn_values(
+    settings: OnlineSettings,
+    sizes: tuple[int, int],
+    constraints: Constraints | None,
+    batch: Batch,
+    gold: NDArray,
+    passes: int,
+    report: Callable[[int, float, NDArray], None],
+) -> NDArray[np.float32]:
+    """Learn real-valued features, by AdaGrad steps on small batches."""
+    if settings.l1:
+        raise ValueError(f"c1={settings.l1} needs features with the value 1; set c1=0")
+    n_tags, n = sizes[0], len(batch.lengths)
+    objectives: dict[str, Any] = {"crf": Chain(), "perceptron": Perceptron(), "mira": MIRA()}
+    weights = np.zeros((n_tags + 3 + sizes[1], -(-n_tags // 8) * 8), "float32")
+    squares = np.zeros_like(weights[:, :n_tags])
+    random = np.random.default_rng(settings.seed)
+    for k in range(1, passes + 1):
+        total = 0.0
+        for some in np.array_split(random.permutation(n), math.ceil(n / _BATCH)):
+            part, tokens = batch.take(np.sort(some))
+            features, values = _all_features(part, n_tags)
+            potentials = _sum_features(weights, features, values, part.lengths, n_tags)
+            potentials = potentials.constrain(constraints)
+            loss, gradient = objectives[settings.objective].loss(potentials, gold[tokens])
+            total += float(loss.sum())
+            slopes = np.repeat(gradient.unary, np.diff(features.starts), axis=0)
+            slopes *= values[:, None]
+            order = features.rows.argsort(kind="stable")
+            used, first = np.unique(features.rows[order], return_index=True)
+            # A batch without tokens has no features.
+            sums = np.add.reduceat(slopes[order], first) if len(used) else slopes
+            used = np.concatenate([np.arange(n_tags), used])
+            sums = np.concatenate([gradient.transitions, sums])
+            sums += settings.l2 * len(some) / n * weights[used, :n_tags]
+            squares[used] += sums**2
+            weights[used, :n_tags] -= settings.rate * sums / np.sqrt(1 + squares[used])
+        if not np.isfinite(weights).all():
+            raise DivergedError("the weights are not finite: scale the values of features")
+        report(k, total, weights)
+    return weights
+
+
+def _list(name: str, X: Any) -> list[Any]:
+    if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable):
+        raise ValueError(f"{name}: expected a list of sequences, got {X!r:.80}")
+    return list(X)
+
+
+def _all_features(batch: Batch, n_tags: int) -> tuple[Rows, NDArray]:
+    """Return the rows of weights and their values, with the bias, the start and the end."""
+    n, lengths = len(batch.starts) - 1, batch.lengths[batch.lengths > 0]
+    values = np.ones(len(batch.rows), "float32") if batch.values is None else batch.values
+    known = batch.rows >= 0
+    last = lengths.cumsum() - 1
+    tokens = np.repeat(np.arange(n), np.diff(batch.starts))[known]
+    tokens = np.concatenate([tokens, np.arange(n), last - lengths + 1, last])
+    general = np.repeat(n_tags + np.arange(3), [n, len(last), len(last)])
+    rows = np.concatenate([batch.rows[known] + n_tags + 3, general.astype("int32")])
+    values = np.concatenate([values[known], np.ones(len(rows) - known.sum(), "float32")])
+    order = tokens.argsort(kind="stable")
+    return Rows(rows[order], find_starts(np.bincount(tokens, minlength=n))), values[order]
+
+
+def _sum_features(
+    weights: NDArray, features: Rows, values: NDArray, lengths: NDArray[np.int32], n_tags: int
+) -> Potentials:
+    unary = np.zeros((len(features.starts) - 1, n_tags), weights.dtype)
+    if len(unary):
+        scores = values[:, None] * weights[features.rows, :n_tags]
+        unary = np.add.reduceat(scores, features.starts[:-1])
+    return Potentials(unary, weights[:n_tags, :n_tags], lengths)
+
+
+def _name_weights(
+    weights: NDArray, rows: Sequence[str], columns: Sequence[str]
+) -> dict[tuple[str, str], float]:
+    found = zip(*(part.tolist() for part in weights.nonzero()), strict=True)
+    return {(rows[i], columns[j]): float(weights[i, j]) for i, j in found}

@@ -1,0 +1,215 @@
+"""Corpora in one `.spacy` file or in a folder of them (shards), read one file at a time."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+
+from spacy.tokens import Doc, DocBin
+from spacy.tokens._serialize import ALL_ATTRS
+from spacy.vocab import Vocab
+
+from bcrf.io.atomic import check_new_folder, is_stream, replacing, replacing_folder
+from bcrf.io.text import BLOCK, CorpusError, open_decompressed
+
+MIN_LIMIT = 64 << 20
+"""A `.spacy` file can have this number of decompressed bytes, whatever its size."""
+MAX_RATIO = 32
+"""Largest compression of a larger `.spacy` file. Real corpora reach about 8."""
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return the `.spacy` files of a corpus, sorted by name. CorpusError without any.
+
+    Names that start with a dot are left out, as in spaCy: unfinished files have such names.
+    """
+    files = [path]
+    if path.is_dir():
+        found = sorted(path.rglob("*.spacy"))
+        files = [
+            file
+            for file in found
+            if not any(part.startswith(".") for part in file.relative_to(path).parts)
+            and not file.is_dir()
+        ]
+    if not files:
+        is_pipeline = (path / "config.cfg").exists()
+        hint = "; it is a pipeline, expected a corpus" if is_pipeline else ""
+        raise CorpusError(f"{path}: the folder has no .spacy file{hint}")
+    if not all(file.is_file() for file in files):
+        raise CorpusError(
+            f"{path}: found no such file; expected a .spacy file, or a folder of .spacy files"
+        )
+    return files
+
+
+def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
+    """Yield the documents of a corpus, with one file in memory at a time.
+
+    CorpusError names a file that is not spaCy's binary format.
+    """
+    yield from _read_files(find_files(path), vocab)
+
+
+def read_shuffled(
+    files: Sequence[Path], vocab: Vocab, rng: random.Random, buffer_size: int
+) -> Iterator[Doc]:
+    """Yield the documents of files in random order, with one file and a buffer in memory.
+
+    The files come in random order. Each document takes the place of a random one of the
+    `buffer_size` documents in the buffer, which is yielded. So documents of one file stay near each
+    other if the buffer is smaller than the file. CorpusError as for `read_docs`.
+    """
+    buffer: list[Doc] = []
+    for doc in _read_files(rng.sample(files, len(files)), vocab):
+        if len(buffer) < buffer_size:
+            buffer.append(doc)
+        else:
+            i = rng.randrange(buffer_size)
+            yield buffer[i]
+            buffer[i] = doc
+    rng.shuffle(buffer)
+    yield from buffer
+
+
+def load_docs(path: Path) -> DocBin:
+    """Load a `.spacy` file, also one compressed again.
+
+    CorpusError for an empty or truncated file, and for one that is compressed more than annotation
+    can be: it is a zip bomb. Other damaged content raises the exceptions of msgpack and spaCy.
+    """
+    limit = max(MIN_LIMIT, MAX_RATIO * path.stat().st_size)
+    with open_decompressed(path) as stream:
+        data = stream.read(limit + 1)
+    zipped = zlib.decompressobj()
+    size, start, rest = len(data), 0, b""
+    while size <= limit and (rest or start < len(data)):
+        if not rest:
+            rest, start = data[start : start + BLOCK], start + BLOCK
+        size += len(zipped.decompress(rest, BLOCK))
+        rest = zipped.unconsumed_tail
+    if size > limit:
+        raise CorpusError(
+            f"{path}: has more than {limit >> 20} MiB when decompressed, too much for its size; "
+            "if that is right, `convert --shard` writes smaller files"
+        )
+    if not zipped.eof:
+        what = "it ends too early" if data else "it is empty"
+        raise CorpusError(f"{path}: cannot be read as a .spacy file: {what}")
+    return DocBin(store_user_data=True).from_bytes(data)
+
+
+@contextmanager
+def naming_damaged(path: Path) -> Iterator[None]:
+    """Raise CorpusError that names a `.spacy` file for an error in it."""
+    try:
+        yield
+    except CorpusError:
+        raise
+    except Exception as error:  # zlib, msgpack and spaCy raise different types
+        raise CorpusError(f"{path}: cannot be read as a .spacy file: {error}") from error
+
+
+def _read_files(files: Iterable[Path], vocab: Vocab) -> Iterator[Doc]:
+    for file in files:
+        with naming_damaged(file):
+            yield from load_docs(file).get_docs(vocab)
+
+
+class _Docs(DocBin):
+    """A `DocBin` that stores nothing for a document without user data.
+
+    To unpack user data, even an empty dictionary, srsly searches the entry points of all installed
+    packages. That takes longer than all the rest of reading a document.
+    """
+
+    def add(self, doc: Doc) -> None:
+        self.store_user_data = bool(doc.user_data)
+        try:
+            super().add(doc)
+        finally:
+            self.store_user_data = True
+        if not doc.user_data:
+            self.user_data.append(None)
+
+
+class Writer:
+    """Write documents to one file, or to a folder of files with `shard` documents each.
+
+    shard: 0 for one file. attrs: token attributes to store.
+    Use it as a context manager. The output appears at the end, whole: after an exception a file
+    stays as it was, and a folder does not exist, or is empty as before. ValueError for a path that
+    is neither a `.spacy` file nor a device, or for a folder that is not empty. CorpusError if the
+    output cannot be written.
+    """
+
+    def __init__(self, path: Path, shard: int = 0, attrs: Sequence[str] = ALL_ATTRS) -> None:
+        if not shard and (path.is_dir() or not (path.suffix == ".spacy" or is_stream(path))):
+            raise ValueError(f"{path}: expected the name of a .spacy file to write")
+        if shard:
+            check_new_folder(path)
+        self.path, self.shard = path, shard
+        self.n_docs = 0
+        self._new_bin = partial(_Docs, attrs, store_user_data=True)
+        self._docs = self._new_bin()
+        self._folder = path
+        self._stack = ExitStack()
+
+    def add(self, doc: Doc) -> None:
+        """Add a document. A full shard goes to disk."""
+        self._docs.add(doc)
+        self.n_docs += 1
+        if self.shard and len(self._docs) == self.shard:
+            self._write_shard()
+
+    def _write_shard(self) -> None:
+        name = f"{(self.n_docs - 1) // self.shard:06d}.spacy"
+        try:
+            self._docs.to_disk(self._folder / name)
+        except OSError as error:
+            raise self._describe(error) from None
+        self._docs = self._new_bin()
+
+    def _finish(self, kind: object, *_: object) -> None:
+        if kind is None and not self.shard:
+            with replacing(self.path) as part:
+                self._docs.to_disk(part)
+        elif kind is None and len(self._docs):
+            self._write_shard()
+
+    def _describe(self, error: OSError) -> CorpusError:
+        return CorpusError(f"{self.path}: cannot be written: {error.strerror or error}")
+
+    def __enter__(self) -> Writer:
+        if self.shard:
+            try:
+                self._folder = self._stack.enter_context(replacing_folder(self.path))
+            except OSError as error:
+                raise self._describe(error) from None
+        self._stack.push(self._finish)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            # An error of `_finish` also removes the temporary folder.
+            self._stack.__exit__(kind, error, trace)
+        except OSError as failure:
+            raise self._describe(failure) from None
+
+
+def write_all(docs: Iterable[Doc], path: Path, shard: int = 0) -> int:
+    """Write documents as `Writer` does, and return their number."""
+    with Writer(path, shard) as writer:
+        for doc in docs:
+            writer.add(doc)
+    return writer.n_docs

@@ -1,0 +1,62 @@
+"""Identity of runs: what decides their output, and whether a folder has output of the same run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bcrf.io.atomic import write_text
+
+
+def hash_files(path: Path) -> str:
+    """Return the SHA-256 of a file, or of all files of a folder, their names and sizes."""
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    found = hashlib.sha256()
+    for file in files:
+        name = file.relative_to(path)
+        if "__pycache__" not in name.parts:
+            found.update(f"{name}\0{file.stat().st_size}\0".encode())
+            with file.open("rb") as stream:
+                while block := stream.read(1 << 20):
+                    found.update(block)
+    return found.hexdigest()
+
+
+def keep_identity(path: Path, identity: Mapping[str, Any]) -> None:
+    """Write the identity of a new run, or compare it with the one that an earlier call wrote.
+
+    identity: JSON values. ValueError lists what differs, or names a file that is no JSON.
+    """
+    if not path.exists():
+        write_text(path, json.dumps(identity, indent=1))
+        return
+    try:
+        old = json.loads(path.read_text(encoding="utf8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f"{path}: is not the file of an earlier run ({error}); expected another folder"
+        ) from None
+    found = list(_differences(old, json.loads(json.dumps(identity))))
+    if found:
+        more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
+        raise ValueError(
+            f"{path.parent}: was started differently: {'; '.join(found[:5])}{more}. Give the same "
+            "input, model and options, another folder, or delete this one to start anew"
+        )
+
+
+def _differences(old: Any, new: Any, name: str = "") -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys((*old, *new)):
+            where = f"{name} {key}".strip()
+            if key not in new:
+                yield f"{where} is missing now"
+            elif key not in old:
+                yield f"{where} is new"
+            else:
+                yield from _differences(old[key], new[key], where)
+    elif old != new:
+        yield f"{name} was {json.dumps(old)}, is {json.dumps(new)}"

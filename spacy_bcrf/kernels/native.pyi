@@ -1,4 +1,0 @@
-# The kernels have the parameters of the functions of spacy_bcrf.kernels. A test compares them.
-from typing import Any
-
-def __getattr__(name: str) -> Any: ...
