@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from bcrf import __version__
 
+from . import renamed as _renamed  # noqa: F401
+
 if TYPE_CHECKING:
     from spacy_bcrf.annotation.display import displacy as displacy
     from spacy_bcrf.annotation.display import to_frame as to_frame

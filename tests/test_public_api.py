@@ -1,16 +1,17 @@
 """Names that users import: each has an example, and the package imports them at first use."""
 
 import doctest
+import importlib
 import subprocess
 import sys
 
 import pytest
 
+import bcrf
 import spacy_bcrf
-from spacy_bcrf import analysis, chain
+from spacy_bcrf import analysis, renamed
 
-NAMES = [(spacy_bcrf, name) for name in spacy_bcrf.__all__ if name not in ("__version__", "chain")]
-NAMES += [(chain, name) for name in chain.__all__]
+NAMES = [(p, name) for p in (bcrf, spacy_bcrf) for name in p.__all__ if name != "__version__"]
 
 
 @pytest.mark.parametrize("module, name", NAMES, ids=lambda value: getattr(value, "__name__", value))
@@ -30,11 +31,20 @@ def test_analysis_names_its_functions():
 
 
 def test_the_package_has_an_example():
-    assert doctest.testmod(spacy_bcrf).attempted and not doctest.testmod(spacy_bcrf).failed
+    for package in (bcrf, spacy_bcrf):
+        found = doctest.testmod(package)
+        assert found.attempted and not found.failed
+
+
+def test_old_names_of_modules_say_the_new_one():
+    for old, new in renamed.MODULES.items():
+        with pytest.raises(ModuleNotFoundError, match=f"^{old} is now {new}$"):
+            importlib.import_module(old)
+        importlib.import_module(new)
 
 
 def test_names_are_listed_and_imported_at_first_use():
-    assert set(dir(spacy_bcrf)) >= {"accelerate", "chain", "displacy", "to_frame"}
+    assert set(dir(spacy_bcrf)) >= {"accelerate", "displacy", "to_frame"}
     with pytest.raises(AttributeError, match="no attribute 'Chunkr'"):
         _ = spacy_bcrf.Chunkr
     code = (
