@@ -13,9 +13,9 @@ from test_kernels import assert_same, assert_same_projections, doubles, problem
 
 from bcrf.kernels import BregmanOptions, cuda, native
 from bcrf.kernels.cuda import device
-from bcrf.kernels.cuda.batch import Batch
-from bcrf.kernels.cuda.bregman import factor_capacity
+from bcrf.kernels.cuda.gpu_batch import Batch
 from bcrf.kernels.cuda.prepare import COLUMN_BYTES, held_width
+from bcrf.kernels.cuda.projections import factor_capacity
 
 TAGS = [1, 9, 69]
 DTYPES = ["float32", "float64"]

@@ -2,21 +2,21 @@
 
 Each function imported here is a kernel of `bcrf.kernels`, with the array module as first
 argument. Kernels do not wait for the GPU and do not copy to the host. The exceptions are the
-kernels that `search` runs on the host, and `take_errors`.
+kernels that `labelings` runs on the host, and `take_errors`.
 """
 
-from .bregman import bregman as bregman
-from .bregman import bregman_loss as bregman_loss
 from .errors import take_errors as take_errors
-from .mean_field import mean_field as mean_field
-from .mean_field import mean_field_loss as mean_field_loss
-from .search import add_features as add_features
-from .search import beam_search as beam_search
-from .search import dijkstra as dijkstra
-from .search import gram_matrices as gram_matrices
-from .search import hildreth as hildreth
-from .search import nbest as nbest
-from .search import sample as sample
+from .labelings import add_features as add_features
+from .labelings import beam_search as beam_search
+from .labelings import dijkstra as dijkstra
+from .labelings import gram_matrices as gram_matrices
+from .labelings import hildreth as hildreth
+from .labelings import nbest as nbest
+from .labelings import sample as sample
+from .mean_field_updates import mean_field as mean_field
+from .mean_field_updates import mean_field_loss as mean_field_loss
+from .projections import bregman as bregman
+from .projections import bregman_loss as bregman_loss
 from .sum_product import entropy as entropy
 from .sum_product import pair_marginals as pair_marginals
 from .sum_product import sum_product as sum_product

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from bcrf.kernels.backend import Array
 
-from .batch import Batch
+from .gpu_batch import Batch
 
 NONE = 2**31 - 1
 _flags: WeakKeyDictionary[Any, Array] = WeakKeyDictionary()

@@ -8,7 +8,7 @@ import numpy as np
 
 from bcrf.kernels.backend import Array, Edges
 
-from .batch import Batch
+from .gpu_batch import Batch
 
 COLUMN_BYTES = 256
 """Largest column of transitions in registers: 64 tags in float32, 32 in float64."""

@@ -6,8 +6,8 @@ from types import ModuleType
 
 from bcrf.kernels.backend import Array, Edges, Result
 
-from .batch import Batch
 from .errors import error_flag
+from .gpu_batch import Batch
 from .memory import within_memory
 from .prepare import gold_arrays, held_width, prepare
 

@@ -6,7 +6,7 @@ from types import ModuleType
 
 from bcrf.kernels.backend import Array
 
-from .batch import Batch
+from .gpu_batch import Batch
 from .memory import within_memory
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from bcrf.kernels import native
 from bcrf.kernels.backend import Array
 
-from .batch import Batch
+from .gpu_batch import Batch
 from .memory import Kernel, to_host
 
 

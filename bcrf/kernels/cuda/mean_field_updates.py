@@ -9,7 +9,7 @@ import numpy as np
 
 from bcrf.kernels.backend import Array, Result
 
-from .batch import Batch
+from .gpu_batch import Batch
 from .memory import within_memory
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from bcrf.kernels.backend import UNARIES, Array, BregmanOptions, Edges, Result
 
-from .batch import WARP, Batch
 from .errors import error_flag
+from .gpu_batch import WARP, Batch
 from .memory import within_memory
 from .prepare import gold_arrays, held_width, prepare
 
