@@ -1,7 +1,6 @@
 """Linear-chain structured inference over NumPy and CuPy arrays. Does not import spaCy or Thinc.
 
-The names below are the public ones. The modules `chain.semirings`, `chain.best_first` and
-`chain.annotators` are for experiments with other algebras and with several annotators.
+The names below are the public ones. `chain.annotators` combines the labels of several annotators.
 """
 
 from .bregman import BCRF

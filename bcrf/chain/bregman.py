@@ -8,9 +8,8 @@ from typing import Any, Literal
 from bcrf import kernels
 from bcrf.kernels import Array
 
-from .checks import check_numbers
 from .inference import Inference, divide, unary_and_edges
-from .potentials import Potentials, raise_infeasible
+from .potentials import Potentials, check_numbers, raise_infeasible
 
 
 @dataclass(frozen=True)

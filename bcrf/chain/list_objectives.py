@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from bcrf import kernels
 from bcrf.kernels import Array
 
-from .checks import check_numbers
 from .gold import GoldLattice
-from .potentials import Potentials, finite, raise_infeasible
+from .potentials import Potentials, check_numbers, finite, raise_infeasible
 from .search import Search, check_search, nbest_arrays
 
 

@@ -8,11 +8,10 @@ from typing import ClassVar
 from bcrf import kernels
 from bcrf.kernels import Array
 
-from .checks import check_numbers
 from .fully_factorized import FullyFactorized
 from .gold import UNKNOWN, GoldLattice, path_scores
 from .inference import divide
-from .potentials import Potentials, finite, raise_infeasible
+from .potentials import Potentials, check_numbers, finite, raise_infeasible
 
 
 @dataclass(frozen=True)

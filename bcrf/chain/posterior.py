@@ -19,7 +19,7 @@ def entropy(potentials: Potentials) -> Array:
     """Return the entropies (B,) in nats, 0 for an empty sequence. O(N T^2).
 
     The kernel computes log Z - E[score], which equals the forward pass in the expectation semiring
-    (Li and Eisner 2009; see `semirings`).
+    (Li and Eisner 2009).
 
     Raises ValueError naming the first sequence without an allowed labeling.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from types import ModuleType
 
 import numpy as np
@@ -347,6 +348,13 @@ def _bad_sequence(sequence: int, problem: str) -> ValueError:
     if problem == "wrong tag":
         return ValueError(f"gold has a tag outside of the potentials' tags in sequence {sequence}")
     return ValueError(f"sequence {sequence} has no {problem} labeling: -inf forbids all of them")
+
+
+def check_numbers(**options: object) -> None:
+    """Raise ValueError naming the first option that is not a number: a config may hold strings."""
+    for name, value in options.items():
+        if not isinstance(value, Real) or isinstance(value, bool):
+            raise ValueError(f"{name} must be a number, got {value!r}")
 
 
 def counted(n: int, noun: str) -> str:

@@ -7,11 +7,8 @@ from typing import Literal
 from bcrf import kernels
 from bcrf.kernels import Array
 
-from .best_first import best_first
-from .checks import check_numbers
 from .gold import GoldLattice
-from .potentials import Potentials, raise_infeasible
-from .semirings import MAX, Semiring
+from .potentials import Potentials, check_numbers, raise_infeasible
 
 Search = Literal["astar", "beam"]
 SEARCHES = ("astar", "beam")
@@ -53,7 +50,7 @@ def feasible(potentials: Potentials, gold: Array | None = None) -> Array:
     return _best(potentials, gold)[1] > -float("inf")
 
 
-def dijkstra(potentials: Potentials, semiring: Semiring = MAX) -> tuple[Array, Array]:
+def dijkstra(potentials: Potentials) -> tuple[Array, Array]:
     """Return the best labeling and its score, like `viterbi`. Ties may be broken differently.
 
     Best-first search over pairs of token and tag, with a priority queue that decreases keys in
@@ -62,12 +59,7 @@ def dijkstra(potentials: Potentials, semiring: Semiring = MAX) -> tuple[Array, A
     O(N T log(N T) + N T^2), more than Viterbi's O(N T^2). But pairs far from the best labeling are
     never expanded: benchmarks/search.py measures when this pays.
 
-    semiring: MAX runs in the compiled kernel, any other in plain Python, see `best_first`. The
-        scores are then the products of the best labelings as elements of the semiring: (B,), or
-        (B, k) for elements of k numbers.
-
-    Raises ValueError naming the first sequence without an allowed labeling, and naming the violated
-    axiom if best-first search is wrong for the semiring.
+    Raises ValueError naming the first sequence without an allowed labeling.
 
     >>> import numpy as np
     >>> from bcrf.chain import Potentials, dijkstra
@@ -76,20 +68,9 @@ def dijkstra(potentials: Potentials, semiring: Semiring = MAX) -> tuple[Array, A
     >>> tags.tolist(), scores.tolist()
     ([0, 1], [2.0])
     """
-    if semiring is not MAX:
-        return _dijkstra_in_semiring(potentials, semiring)
     tags, scores, _ = kernels.dijkstra(potentials.unary, potentials.transitions, potentials.lengths)
     raise_infeasible(scores, "allowed")
     return tags, scores
-
-
-def _dijkstra_in_semiring(potentials: Potentials, semiring: Semiring) -> tuple[Array, Array]:
-    xp = potentials.xp
-    found = best_first(semiring, potentials)
-    is_allowed = [total != semiring.zero for _, total in found]
-    raise_infeasible(xp.where(xp.asarray(is_allowed, dtype=bool), 0.0, -float("inf")), "allowed")
-    tags = xp.asarray([tag for labeling, _ in found for tag in labeling], dtype="int32")
-    return tags, xp.asarray([total for _, total in found])
 
 
 def nbest(

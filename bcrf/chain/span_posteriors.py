@@ -14,8 +14,7 @@ from typing import NamedTuple
 from bcrf import kernels
 from bcrf.kernels import Array
 
-from .checks import check_numbers
-from .potentials import Potentials
+from .potentials import Potentials, check_numbers
 from .search import viterbi
 
 

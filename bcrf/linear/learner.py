@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bcrf import kernels
 from bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
-from bcrf.chain.checks import check_numbers
+from bcrf.chain.potentials import check_numbers
 from bcrf.chain.search import check_search
 from bcrf.chain.side_by_side import join_chains, split_chains
 

@@ -8,7 +8,6 @@ from thinc.api import Model, Relu
 from thinc.types import Floats2d
 
 from bcrf.chain import Potentials
-from bcrf.chain.checks import check_numbers
 from bcrf.chain.label_resize import (
     extend_chains,
     extend_rows,
@@ -16,7 +15,7 @@ from bcrf.chain.label_resize import (
     matching_tags,
     outside_bias,
 )
-from bcrf.chain.potentials import boundaries
+from bcrf.chain.potentials import boundaries, check_numbers
 from bcrf.chain.side_by_side import join_chains, split_chains
 from bcrf.kernels import Array
 

@@ -6,6 +6,7 @@ reference              forward-backward, Viterbi and Bregman projections, in log
 reference_mean_field   mean-field updates and their back-propagation
 reference_posterior    entropy, pair marginals and samples
 reference_search       n-best, beam search, Dijkstra, and the features of labelings
+semirings              the forward algorithm over any semiring: totals, counts, expectations
 sparse_learner         online learning with dense weights and enumerated labelings
 
 The modules `reference*` implement the functions of `bcrf.kernels` in plain array code. Their

@@ -4,12 +4,6 @@ The forward algorithm multiplies the scores of each labeling and sums over label
 decides what the total means: the log-partition, the best score, the number of labelings, or an
 expectation such as the entropy. Elements are numbers, or pairs of numbers. Weights are elements as
 logarithms, so large scores do not overflow.
-
->>> import numpy as np
->>> from bcrf.chain import Potentials, semirings
->>> batch = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
->>> semirings.forward(semirings.COUNTING, batch)
-[4]
 """
 
 from __future__ import annotations
@@ -20,7 +14,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from .potentials import Potentials
+from bcrf.chain import Potentials
 
 Element = Any
 INF = float("inf")

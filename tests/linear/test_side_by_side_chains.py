@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bcrf.chain import Potentials
-from bcrf.chain.side_by_side import join_chains, rows_by_chain, split_chains
+from bcrf.chain.side_by_side import rows_by_chain
 from bcrf.linear.learner import OnlineLearner, OnlineSettings
 from bcrf.linear.rows import Rows
 
@@ -67,18 +67,6 @@ def test_gradient_steps_reach_the_weights_of_their_chain():
     two.descend(rows, LENGTHS, Potentials(gradient, np.zeros((T, T), "float32"), lengths))
     weights = two.weights[T:]
     assert not weights[:, :T].any() and weights[:, T : 2 * T].any()
-
-
-def test_scores_are_split_and_joined_again():
-    rng = np.random.default_rng(0)
-    unary = rng.normal(size=(N, 3 * T))
-    edges = rng.normal(size=(N, T, T))
-    found = split_chains(unary, edges, LENGTHS, 3, np)
-    assert (join_chains(found.unary, LENGTHS, 3, np) == unary).all()
-    # The second sequence has one token, in three chains.
-    assert found.lengths.tolist() == LENGTHS.repeat(3).tolist()
-    assert (found.unary[12:15] == unary[4].reshape(3, T)).all()
-    assert (found.transitions[12:15] == edges[4]).all()
 
 
 def test_impossible_numbers_of_chains_are_refused():
