@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from spacy_bcrf.annotation.display import to_frame as to_frame
     from spacy_bcrf.annotation.extensions import set_extensions as set_extensions
     from spacy_bcrf.pipeline.accelerate import accelerate as accelerate
-    from spacy_bcrf.pipeline.chunker import Chunker as Chunker
-    from spacy_bcrf.pipeline.ner import EntityRecognizer as EntityRecognizer
-    from spacy_bcrf.pipeline.overlapping import (
+    from spacy_bcrf.pipeline.segmenter import Segmenter as Segmenter
+    from spacy_bcrf.pipeline.span_recognizers import Chunker as Chunker
+    from spacy_bcrf.pipeline.span_recognizers import EntityRecognizer as EntityRecognizer
+    from spacy_bcrf.pipeline.span_recognizers import (
         OverlappingSpanRecognizer as OverlappingSpanRecognizer,
     )
-    from spacy_bcrf.pipeline.segmenter import Segmenter as Segmenter
     from spacy_bcrf.pipeline.tagger import Tagger as Tagger
 
 # spaCy imports the package for each entry point, so the package imports its modules at first use.
@@ -35,9 +35,9 @@ _MODULES = {
     "to_frame": "annotation.display",
     "set_extensions": "annotation.extensions",
     "accelerate": "pipeline.accelerate",
-    "Chunker": "pipeline.chunker",
-    "EntityRecognizer": "pipeline.ner",
-    "OverlappingSpanRecognizer": "pipeline.overlapping",
+    "Chunker": "pipeline.span_recognizers",
+    "EntityRecognizer": "pipeline.span_recognizers",
+    "OverlappingSpanRecognizer": "pipeline.span_recognizers",
     "Segmenter": "pipeline.segmenter",
     "Tagger": "pipeline.tagger",
 }

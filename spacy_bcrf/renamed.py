@@ -6,10 +6,15 @@ from importlib.abc import MetaPathFinder
 from types import ModuleType
 
 MODULES = {
+    "spacy_bcrf.annotation.html_table": "spacy_bcrf.annotation.display",
     "spacy_bcrf.annotation.schemes": "bcrf.schemes",
     "spacy_bcrf.chain": "bcrf.chain",
     "spacy_bcrf.io": "bcrf.io",
     "spacy_bcrf.kernels": "bcrf.kernels",
+    "spacy_bcrf.layers.sequence_labeler": "spacy_bcrf.layers.network",
+    "spacy_bcrf.pipeline.chunker": "spacy_bcrf.pipeline.span_recognizers",
+    "spacy_bcrf.pipeline.ner": "spacy_bcrf.pipeline.span_recognizers",
+    "spacy_bcrf.pipeline.overlapping": "spacy_bcrf.pipeline.span_recognizers",
     "spacy_bcrf.sklearn": "bcrf.sklearn",
     "spacy_bcrf.sparse.crfsuite_attributes": "bcrf.linear.crfsuite_attributes",
     "spacy_bcrf.sparse.crfsuite_model": "bcrf.linear.crfsuite_model",

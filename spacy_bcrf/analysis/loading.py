@@ -16,8 +16,8 @@ from spacy.training import Example
 from spacy.util import registry
 
 from spacy_bcrf.corpora.doc_files import find_files, load_docs, naming_damaged
+from spacy_bcrf.pipeline.load_checks import find_damaged
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
-from spacy_bcrf.pipeline.settings import find_damaged
 
 
 def load_pipeline(model: str | Path) -> Language:

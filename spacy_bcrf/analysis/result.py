@@ -10,7 +10,7 @@ import numpy as np
 from spacy.language import Language
 
 from bcrf.io.extras import require
-from spacy_bcrf.annotation.html_table import html_table
+from spacy_bcrf.annotation.display import html_table
 
 
 class Result:

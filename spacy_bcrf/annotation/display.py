@@ -1,9 +1,12 @@
-"""Predicted spans with their probabilities: a picture by displaCy and a pandas frame."""
+"""Predicted spans with their probabilities: a picture by displaCy and a pandas frame.
+
+Also the tables of results in notebooks.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from importlib import import_module
 from typing import Any
@@ -157,3 +160,13 @@ def find_spans(doc: Doc, spans_key: str | None) -> Iterator[tuple[Span, float | 
     for i, span in enumerate(spans):
         key = span_key(CONFIDENCE, span.start_char, span.end_char)
         yield span, float(scores[i]) if len(scores) == len(spans) else written.get(key)
+
+
+def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return an HTML table for a notebook. Texts are escaped."""
+    lines = [("th", header), *(("td", row) for row in rows)]
+    body = "".join(
+        "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row) + "</tr>"
+        for tag, row in lines
+    )
+    return f"<table>{body}</table>"

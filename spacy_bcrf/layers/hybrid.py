@@ -15,7 +15,7 @@ from bcrf.linear.learner import OnlineSettings
 
 from . import potential_sum
 from .linear_chain import make_chain, make_linear_chain, sparse_chain
-from .sequence_labeler import SequenceLabeler
+from .network import SequenceLabeler
 
 
 def Hybrid(

@@ -128,7 +128,7 @@ make_tagger = _register(
 )
 make_ner = _register(
     "bcrf_ner",
-    ".ner:EntityRecognizer",
+    ".span_recognizers:EntityRecognizer",
     ".codecs.entities:EntityCodec",
     EntitySettings,
     {
@@ -143,7 +143,7 @@ make_ner = _register(
 )
 make_chunker = _register(
     "bcrf_chunker",
-    ".chunker:Chunker",
+    ".span_recognizers:Chunker",
     ".codecs.span_group:SpanGroupCodec",
     Settings,
     {"scheme": "BIO", "spans_key": "chunks"},
@@ -154,7 +154,7 @@ make_chunker = _register(
 )
 make_spans = _register(
     "bcrf_spans",
-    ".overlapping:OverlappingSpanRecognizer",
+    ".span_recognizers:OverlappingSpanRecognizer",
     ".codecs.overlapping:OverlappingCodec",
     Settings,
     {

@@ -15,7 +15,7 @@ from spacy.util import minibatch
 from bcrf.chain import CRF, Inference, Potentials, nbest
 from bcrf.chain.side_by_side import nbest_side_by_side
 from spacy_bcrf.annotation.arrays import doc_lengths, find_bounds, split_spans
-from spacy_bcrf.annotation.html_table import html_table
+from spacy_bcrf.annotation.display import html_table
 
 from .codecs.codec import Predictions
 from .confidence import by_document

@@ -17,13 +17,14 @@ from thinc.api import Model, Optimizer
 
 from bcrf.chain import Potentials
 from bcrf.chain.potentials import NotFiniteError
+from spacy_bcrf.annotation.display import html_table
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.annotation.html_table import html_table
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from . import training
 from .codecs import Codec
 from .gold import Gold, Problems, read_gold
+from .load_checks import check_labels, check_loaded, damaged, find_damaged
 from .platt_scaling import PlattScaling
 from .prediction import Prediction, annotate_each, batches, predict, write
 from .queries import PosteriorQueries
@@ -33,11 +34,6 @@ from .settings import (
     Settings,
     apply_changes,
     check_label,
-    check_labels,
-    check_loaded,
-    check_pipeline,
-    damaged,
-    find_damaged,
     record_changes,
 )
 from .soft_gold import rehearse
@@ -354,7 +350,7 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
         self._loss_terms()
         check_lexeme_norms(self.vocab, self.name)
         if nlp is not None:
-            check_pipeline(nlp, self.name, self.model, self._codec)
+            training.check_pipeline(nlp, self.name, self.model, self._codec)
         known = list(self.labels)
 
         def set_labels(found: Iterable[str]) -> None:

@@ -6,25 +6,17 @@ Every `Language()` imports this module, so it imports no kernels.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
-import srsly
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from .platt_scaling import PlattScaling
 
 if TYPE_CHECKING:
-    from spacy.language import Language
-    from thinc.api import Model
-
-    from spacy_bcrf.layers.protocol import LabelingModel
-
     from .codecs import Codec
 
 ANNOTATIONS = {
@@ -288,125 +280,3 @@ def apply_changes(
             )
         if configured[setting] == was_configured:
             change(setting, value)
-
-
-def check_labels(name: str, labels: Any) -> None:
-    """Raise ValueError if the labels of a saved component are no list of strings."""
-    if not (isinstance(labels, list) and all(isinstance(label, str) for label in labels)):
-        raise ValueError(f"[{name}] cfg is damaged: labels must be a list of strings")
-
-
-def find_damaged(folder: str | Path) -> Path:
-    """Return the first JSON or MessagePack file of a pipeline that cannot be read, else the folder.
-
-    Neither spaCy nor thinc names it.
-    """
-    readers = dict.fromkeys(("meta.json", "strings.json", "cfg"), srsly.read_json)
-    readers |= dict.fromkeys(("model", "key2row", "lookups.bin"), srsly.read_msgpack)
-    for file in sorted(Path(folder).rglob("*")):
-        try:
-            readers.get(file.name, Path)(file)
-        except Exception:  # msgpack raises different types
-            return file
-    return Path(folder)
-
-
-def damaged(path: str | Path, name: str, error: BaseException) -> ValueError:
-    """Return the error of a component whose files cannot be read, with a remedy."""
-    return ValueError(
-        f"{find_damaged(path)}: [{name}] the files are damaged, or of another version "
-        f"({type(error).__name__}: {error}); restore them, or train the component again"
-    )
-
-
-def check_pipeline(nlp: Language, name: str, model: Model, codec: Codec) -> None:
-    """Warn if another component of the pipeline writes the span group of this one.
-
-    Warn too if the config loads word vectors, and no component reads them.
-    """
-    key = codec.settings.get("spans_key")
-    for other in nlp.pipe_names if key is not None else ():
-        writes = "doc.spans" in nlp.get_pipe_meta(other).assigns
-        if other != name and writes and nlp.get_pipe_config(other).get("spans_key") == key:
-            warnings.warn(
-                f"[{name}] {other} writes doc.spans[{key!r}] too, and the later component replaces "
-                "the spans. Set another spans_key in one of them",
-                stacklevel=3,
-            )
-    vectors = nlp.config.interpolate()["initialize"]["vectors"]
-    if not vectors or model.name != "linear_chain":
-        return
-    models: Any = (pipe.model for _, pipe in nlp.pipeline if hasattr(pipe, "model"))
-    if not any(node.name == "static_vectors" for each in models for node in each.walk()):
-        warnings.warn(
-            f"[{name}] the model is a linear chain over features, and reads no word vectors: "
-            f"[initialize] vectors = {vectors!r} has no effect. For a network that reads them, see "
-            "`python -m spacy bcrf init --help`, or set vectors = null",
-            stacklevel=3,
-        )
-
-
-def _check_weights(name: str, model: Model) -> None:
-    """Raise ValueError if a layer of a loaded model lacks weights, or if their shapes differ."""
-    for node in model.walk():
-        damage = []
-        if missing := [param for param in node.param_names if not node.has_param(param)]:
-            damage.append(f"has no {', '.join(missing)}")
-        for param, shape in {} if missing else _weight_shapes(node).items():
-            if (found := node.get_param(param).shape) != shape:
-                damage.append(f"has {param} of shape {found}, expected {shape}")
-        if damage:
-            raise ValueError(
-                f"[{name}] the model is damaged: its layer {node.name} {', and '.join(damage)}; "
-                "restore it, or train the component again"
-            )
-
-
-_LINEAR = {"W": "nO nI", "b": "nO"}
-WEIGHT_AXES = {
-    **dict.fromkeys(("linear", "relu", "mish", "gelu", "swish", "softmax"), _LINEAR),
-    "maxout": {"W": "nO nP nI", "b": "nO nP"},
-    "layernorm": {"G": "nI", "b": "nI"},
-    "hashembed": {"E": "nV nO"},
-    "static_vectors": {"W": "nO nM"},
-    "pairwise": {"W": "2 nH nI", "V": "nO nO nH", "b": "nH"},
-}
-"""Layers by name: the dimensions of their weights, or numbers."""
-
-
-def _weight_shapes(node: Model) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the weights of a head, or of a layer in WEIGHT_AXES."""
-    from spacy_bcrf.layers.head import param_shapes
-
-    if "transitions" in node.param_names:
-        return param_shapes(node)
-    axes = WEIGHT_AXES.get(node.name, {})
-    return {
-        param: tuple(int(x) if x.isdecimal() else node.get_dim(x) for x in axes[param].split())
-        for param in axes
-        if param in node.param_names
-    }
-
-
-def check_loaded(
-    labeling: LabelingModel, loaded: dict[str, Any], configured: dict[str, str], tags: list[str]
-) -> None:
-    """Raise ValueError if a saved component does not fit its config, or lacks weights.
-
-    loaded, configured: the options that define the tags, saved and in the config. tags: of the
-    component.
-    """
-    name, trained_on = labeling.name, labeling.tags
-    for key, value in configured.items():
-        if loaded[key] != value:
-            raise ValueError(
-                f"[{name}] the config sets {key} = {value!r}, but the saved component has "
-                f"{key} = {loaded[key]!r}"
-            )
-    if trained_on is not None and trained_on != tags:
-        raise ValueError(
-            f"[{name}] the model was trained on the tags {trained_on}, but the component's, from "
-            f"{loaded}, are {tags}"
-        )
-    if labeling.is_ready:
-        _check_weights(name, labeling.model)

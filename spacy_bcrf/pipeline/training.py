@@ -6,12 +6,15 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from spacy.errors import Errors
+from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.util import logger, minibatch
+from thinc.api import Model
 from tqdm import tqdm
 
 from bcrf.chain import Potentials
@@ -21,6 +24,7 @@ from spacy_bcrf.annotation.arrays import UNKNOWN
 from spacy_bcrf.layers.linear_chain import find_obstacle, sparse_chains
 from spacy_bcrf.layers.protocol import LabelingModel
 
+from .codecs import Codec
 from .gold import Gold, Problems
 from .prediction import BATCH_SIZE, Component, describe
 
@@ -173,6 +177,33 @@ def read_corpus(
         raise ValueError(Errors.E923.format(name=pipe.name))
     _check_corpus(pipe, found)
     return found
+
+
+def check_pipeline(nlp: Language, name: str, model: Model, codec: Codec) -> None:
+    """Warn if another component of the pipeline writes the span group of this one.
+
+    Warn too if the config loads word vectors, and no component reads them.
+    """
+    key = codec.settings.get("spans_key")
+    for other in nlp.pipe_names if key is not None else ():
+        writes = "doc.spans" in nlp.get_pipe_meta(other).assigns
+        if other != name and writes and nlp.get_pipe_config(other).get("spans_key") == key:
+            warnings.warn(
+                f"[{name}] {other} writes doc.spans[{key!r}] too, and the later component replaces "
+                "the spans. Set another spans_key in one of them",
+                stacklevel=3,
+            )
+    vectors = nlp.config.interpolate()["initialize"]["vectors"]
+    if not vectors or model.name != "linear_chain":
+        return
+    models: Any = (pipe.model for _, pipe in nlp.pipeline if hasattr(pipe, "model"))
+    if not any(node.name == "static_vectors" for each in models for node in each.walk()):
+        warnings.warn(
+            f"[{name}] the model is a linear chain over features, and reads no word vectors: "
+            f"[initialize] vectors = {vectors!r} has no effect. For a network that reads them, see "
+            "`python -m spacy bcrf init --help`, or set vectors = null",
+            stacklevel=3,
+        )
 
 
 def report_layers(name: str, chosen: str, lost: str) -> None:

@@ -10,9 +10,9 @@ from bcrf.chain import Constraints
 from spacy_bcrf.layers.heads import CRF
 from spacy_bcrf.layers.hybrid import Hybrid
 from spacy_bcrf.layers.linear_chain import LinearChain, sparse_chain
+from spacy_bcrf.layers.network import SequenceLabeler
 from spacy_bcrf.layers.potential_sum import Sum, weight_gradients
 from spacy_bcrf.layers.protocol import get_hooks
-from spacy_bcrf.layers.sequence_labeler import SequenceLabeler
 
 T = 3
 

@@ -9,7 +9,7 @@ from thinc.api import Adam, Model
 
 from bcrf.chain import viterbi
 from spacy_bcrf.layers.head import resize_head
-from spacy_bcrf.layers.sequence_labeler import SequenceLabeler, resize_output
+from spacy_bcrf.layers.network import SequenceLabeler, resize_output
 
 
 def with_encoder(head: Model) -> Model:

@@ -1,4 +1,4 @@
-"""`bcrf_ner`: named entities as tags of a scheme, under its hard constraints."""
+"""Components that predict spans: `bcrf_ner`, `bcrf_chunker` and `bcrf_spans`."""
 
 from bcrf.chain import Potentials
 from bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
@@ -35,3 +35,25 @@ class EntityRecognizer(SpanQueries, SequenceLabeler):
         n_docs = len(potentials.lengths)
         add_gradient(gradient, more, times=n_docs)
         return n_docs * loss
+
+
+class Chunker(SpanQueries, SequenceLabeler):
+    """Predict the spans of a span group. They do not overlap.
+
+    >>> import spacy, spacy_bcrf
+    >>> component = spacy.blank("xx").add_pipe("bcrf_chunker")
+    >>> isinstance(component, spacy_bcrf.Chunker)
+    True
+    """
+
+
+class OverlappingSpanRecognizer(SpanQueries, SequenceLabeler):
+    """Predict the spans of a span group. They may overlap, also within a label.
+
+    `Doc.spans[spans_key].attrs["scores"]` has their exact posterior probabilities.
+
+    >>> import spacy, spacy_bcrf
+    >>> component = spacy.blank("xx").add_pipe("bcrf_spans")
+    >>> isinstance(component, spacy_bcrf.OverlappingSpanRecognizer)
+    True
+    """

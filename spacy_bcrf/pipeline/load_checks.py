@@ -1,0 +1,105 @@
+"""Checks of a saved component: damaged files, labels, tags and the shapes of weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import srsly
+from thinc.api import Model
+
+from spacy_bcrf.layers.head import param_shapes
+from spacy_bcrf.layers.protocol import LabelingModel
+
+
+def check_labels(name: str, labels: Any) -> None:
+    """Raise ValueError if the labels of a saved component are no list of strings."""
+    if not (isinstance(labels, list) and all(isinstance(label, str) for label in labels)):
+        raise ValueError(f"[{name}] cfg is damaged: labels must be a list of strings")
+
+
+def find_damaged(folder: str | Path) -> Path:
+    """Return the first JSON or MessagePack file of a pipeline that cannot be read, else the folder.
+
+    Neither spaCy nor thinc names it.
+    """
+    readers = dict.fromkeys(("meta.json", "strings.json", "cfg"), srsly.read_json)
+    readers |= dict.fromkeys(("model", "key2row", "lookups.bin"), srsly.read_msgpack)
+    for file in sorted(Path(folder).rglob("*")):
+        try:
+            readers.get(file.name, Path)(file)
+        except Exception:  # msgpack raises different types
+            return file
+    return Path(folder)
+
+
+def damaged(path: str | Path, name: str, error: BaseException) -> ValueError:
+    """Return the error of a component whose files cannot be read, with a remedy."""
+    return ValueError(
+        f"{find_damaged(path)}: [{name}] the files are damaged, or of another version "
+        f"({type(error).__name__}: {error}); restore them, or train the component again"
+    )
+
+
+def _check_weights(name: str, model: Model) -> None:
+    """Raise ValueError if a layer of a loaded model lacks weights, or if their shapes differ."""
+    for node in model.walk():
+        damage = []
+        if missing := [param for param in node.param_names if not node.has_param(param)]:
+            damage.append(f"has no {', '.join(missing)}")
+        for param, shape in {} if missing else _weight_shapes(node).items():
+            if (found := node.get_param(param).shape) != shape:
+                damage.append(f"has {param} of shape {found}, expected {shape}")
+        if damage:
+            raise ValueError(
+                f"[{name}] the model is damaged: its layer {node.name} {', and '.join(damage)}; "
+                "restore it, or train the component again"
+            )
+
+
+_LINEAR = {"W": "nO nI", "b": "nO"}
+WEIGHT_AXES = {
+    **dict.fromkeys(("linear", "relu", "mish", "gelu", "swish", "softmax"), _LINEAR),
+    "maxout": {"W": "nO nP nI", "b": "nO nP"},
+    "layernorm": {"G": "nI", "b": "nI"},
+    "hashembed": {"E": "nV nO"},
+    "static_vectors": {"W": "nO nM"},
+    "pairwise": {"W": "2 nH nI", "V": "nO nO nH", "b": "nH"},
+}
+"""Layers by name: the dimensions of their weights, or numbers."""
+
+
+def _weight_shapes(node: Model) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the weights of a head, or of a layer in WEIGHT_AXES."""
+    if "transitions" in node.param_names:
+        return param_shapes(node)
+    axes = WEIGHT_AXES.get(node.name, {})
+    return {
+        param: tuple(int(x) if x.isdecimal() else node.get_dim(x) for x in axes[param].split())
+        for param in axes
+        if param in node.param_names
+    }
+
+
+def check_loaded(
+    labeling: LabelingModel, loaded: dict[str, Any], configured: dict[str, str], tags: list[str]
+) -> None:
+    """Raise ValueError if a saved component does not fit its config, or lacks weights.
+
+    loaded, configured: the options that define the tags, saved and in the config. tags: of the
+    component.
+    """
+    name, trained_on = labeling.name, labeling.tags
+    for key, value in configured.items():
+        if loaded[key] != value:
+            raise ValueError(
+                f"[{name}] the config sets {key} = {value!r}, but the saved component has "
+                f"{key} = {loaded[key]!r}"
+            )
+    if trained_on is not None and trained_on != tags:
+        raise ValueError(
+            f"[{name}] the model was trained on the tags {trained_on}, but the component's, from "
+            f"{loaded}, are {tags}"
+        )
+    if labeling.is_ready:
+        _check_weights(name, labeling.model)
