@@ -17,16 +17,12 @@ from time import process_time
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.common import (
-    NETWORK,
-    add_csv_option,
-    clock_of,
-    describe_machine,
-    in_own_process,
-    interleave,
-    peak_memory,
-    print_table,
-)
+from benchmarks.inputs import NETWORK
+from benchmarks.timing import clock_of, interleave
+from lab.machine import describe_machine
+from lab.options import add_csv_option
+from lab.processes import in_own_process, peak_memory
+from lab.tables import print_table
 
 LABELS = {"ner": ["PER", "LOC", "ORG", "MISC"], "tagger": [f"T{i}" for i in range(17)]}
 CONTENDERS = [

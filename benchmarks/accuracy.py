@@ -18,7 +18,6 @@ import argparse
 import hashlib
 import json
 import random
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -42,16 +41,13 @@ from bcrf import kernels
 from bcrf.chain import Potentials, viterbi
 from bcrf.io.atomic import write_text
 from bcrf.io.extras import require
-from benchmarks.common import (
-    NETWORK,
-    ROOT,
-    add_options,
-    describe_machine,
-    in_own_process,
-    print_table,
-)
-from experiments.labeling_tasks import CHUNKS, TASKS, LabelingTask
-from experiments.report import mean_and_deviation
+from benchmarks.inputs import NETWORK
+from lab import ROOT
+from lab.labeling_tasks import CHUNKS, TASKS, LabelingTask
+from lab.machine import describe_machine, find_commit
+from lab.options import add_options
+from lab.processes import in_own_process
+from lab.tables import mean_and_deviation, print_table
 from spacy_bcrf.analysis.calibration import Calibration, measure_reliability
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.layers.linear_chain import sparse_chain
@@ -220,16 +216,6 @@ def find_origin(task: str, system: str, seed: int, length: int) -> dict[str, str
         config = make_config(task, system, seed, length, *folders).to_str()
     digest = hashlib.sha256(config.encode()).hexdigest()
     return {"version": version("spacy-bcrf"), "commit": find_commit(), "config": digest}
-
-
-def find_commit() -> str:
-    """Return the commit of the clone, with "-dirty" if files differ; "unknown" without git."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return found.stdout.strip()
 
 
 def make_row(task: str, system: str, runs: list[Numbers]) -> dict[str, str]:

@@ -21,12 +21,14 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import Adam, fix_random_seed
 
-from benchmarks.common import add_options, describe_machine, print_table
-from experiments.corpora import convert_parts, read_corpus
-from experiments.paper.tasks import EXPERIMENTS
+from lab.corpora import convert_parts, read_corpus
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.paper import EXPERIMENTS
+from lab.tables import print_table
 
 TASKS = {"EWT": ("pos", "en"), "JNLPBA": ("ner", "jnlpba"), "Chinese": ("seg", "zh")}
-"""Experiment and corpus by name, see `experiments.paper.tasks`."""
+"""Experiment and corpus by name, see `lab.paper`."""
 
 CRF = {"@layers": "spacy-bcrf.CRF.v1"}
 

@@ -27,10 +27,13 @@ from spacy.training import Example
 from spacy.util import registry
 
 from bcrf.io.atomic import write_text
-from benchmarks.accuracy import CLUSTERS, PASSES, find_commit, make_config, train_pipeline
-from benchmarks.common import ROOT, add_options, describe_machine, in_own_process, print_table
-from experiments.labeling_tasks import TASKS
-from experiments.report import mean_and_deviation
+from benchmarks.accuracy import CLUSTERS, PASSES, make_config, train_pipeline
+from lab import ROOT
+from lab.labeling_tasks import TASKS
+from lab.machine import describe_machine, find_commit
+from lab.options import add_options
+from lab.processes import in_own_process
+from lab.tables import mean_and_deviation, print_table
 from spacy_bcrf.analysis.combination import Combination, sum_pipelines
 from spacy_bcrf.sparse.template_sets import SETS
 

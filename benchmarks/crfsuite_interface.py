@@ -14,7 +14,10 @@ from typing import Any
 from bcrf.io.text import find_file, read_lines
 from bcrf.schemes import read_spans
 from bcrf.sklearn import CRF
-from benchmarks.common import Row, add_options, describe_machine, interleave, print_table
+from benchmarks.timing import interleave
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.tables import Row, print_table
 
 Sentence = list[list[str]]
 CORPORA = {

@@ -20,14 +20,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.common import (
-    add_options,
-    clock_of,
-    describe_machine,
-    interleave,
-    print_table,
-    sentence_lengths,
-)
+from benchmarks.inputs import sentence_lengths
+from benchmarks.timing import clock_of, interleave
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.tables import print_table
 
 Shape = tuple[int, int, int, int]
 """(width, depth, pieces, window)"""

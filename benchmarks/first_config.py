@@ -19,10 +19,12 @@ from spacy.util import load_config, load_model_from_config
 from spacy.vocab import Vocab
 
 from bcrf.io.atomic import write_text
-from benchmarks.common import ROOT, add_options, describe_machine, print_table
-from experiments.labeling_tasks import TASKS
-from experiments.report import mean_and_deviation
-from experiments.training import use_one_thread
+from lab import ROOT
+from lab.labeling_tasks import TASKS
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.processes import use_one_thread
+from lab.tables import mean_and_deviation, print_table
 from spacy_bcrf.cli.init import init_cli
 
 SYSTEMS = ("init", "ner_sparse", "ner", "ner_hybrid")

@@ -20,16 +20,13 @@ import numpy as np
 from spacy.tokens import Doc
 
 from bcrf.io.text import read_lines
-from benchmarks.common import (
-    ROOT,
-    add_options,
-    describe_machine,
-    in_own_process,
-    peak_memory,
-    print_table,
-    time_rounds,
-)
-from experiments.labeling_tasks import TASKS
+from benchmarks.timing import time_rounds
+from lab import ROOT
+from lab.labeling_tasks import TASKS
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.processes import in_own_process, peak_memory
+from lab.tables import print_table
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.sparse.gazetteers import Gazetteers, Words
 from spacy_bcrf.sparse.template_sets import get_templates

@@ -19,7 +19,8 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from bcrf.io.atomic import write_text
-from benchmarks.common import ROOT, describe_machine
+from lab import ROOT
+from lab.machine import describe_machine
 
 PACKAGES = {"cupy": "cuda12x", "torch": "bench", "torchcrf": "bench", "pytest": "dev"}
 """Modules that the steps import, and the extra with each."""

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
-from benchmarks.common import describe_machine, interleave, print_table, random_potentials
+from benchmarks.inputs import random_potentials
+from benchmarks.timing import interleave
 from benchmarks.torch_heads import (
     PlainBCRF,
     PlainCRF,
@@ -22,6 +23,8 @@ from benchmarks.torch_heads import (
     check_agreement,
     to_host,
 )
+from lab.machine import describe_machine
+from lab.tables import print_table
 
 OURS: dict[str, Inference] = {"CRF": CRF(), "BCRF(10)": BCRF(10), "MF(10)": MeanField(10)}
 THEIRS: dict[str, type[TorchHead]] = {

@@ -19,19 +19,16 @@ from numpy.typing import NDArray
 from bcrf import kernels
 from bcrf.chain import BCRF, CRF, Inference, Potentials
 from bcrf.io.extras import require
-from benchmarks.common import (
-    add_options,
-    describe_machine,
-    in_own_process,
-    interleave,
-    print_table,
-    random_potentials,
-    sentence_lengths,
-)
 from benchmarks.head_sizes import add_size_options, measure_sizes
+from benchmarks.inputs import random_potentials, sentence_lengths
 from benchmarks.scaling import array_library, least_seconds, limits
+from benchmarks.timing import interleave
 from benchmarks.torch_heads import PytorchCRF, check_agreement
-from experiments.report import make_figure, save_figure
+from lab.figures import make_figure, save_figure
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.processes import in_own_process
+from lab.tables import print_table
 
 N_TAGS = (9, 17, 50, 69)
 BATCH_SIZE = 64

@@ -8,7 +8,8 @@ import subprocess
 import sys
 from statistics import median
 
-from benchmarks.common import describe_machine, print_table
+from lab.machine import describe_machine
+from lab.tables import print_table
 
 # Times `spacy.blank`, with or without the entry points of this package.
 CHILD = """

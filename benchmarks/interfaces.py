@@ -17,17 +17,13 @@ import numpy as np
 
 from bcrf import kernels
 from bcrf.chain import CRF, Potentials
-from benchmarks.common import (
-    Row,
-    add_options,
-    describe_machine,
-    interleave,
-    print_table,
-    random_potentials,
-    sentence_lengths,
-)
+from benchmarks.inputs import random_potentials, sentence_lengths
+from benchmarks.timing import interleave
 from benchmarks.torch_heads import Differentiated, PytorchCRF, TorchHead, TorchStruct
-from experiments.training import use_one_thread
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.processes import use_one_thread
+from lab.tables import Row, print_table
 
 TAGS = (9, 17, 37, 69)
 BATCHES = (8, 64, 512)

@@ -38,15 +38,13 @@ from bcrf import kernels
 from bcrf.chain import CRF, Potentials
 from bcrf.kernels import BregmanOptions
 from bcrf.schemes import BILUO
-from benchmarks.common import (
-    add_csv_option,
-    describe_machine,
-    in_own_process,
-    interleave,
-    print_table,
-    random_potentials,
-)
+from benchmarks.inputs import random_potentials
 from benchmarks.scaling import N_ITER, kernel_calls
+from benchmarks.timing import interleave
+from lab.machine import describe_machine
+from lab.options import add_csv_option
+from lab.processes import in_own_process
+from lab.tables import print_table
 
 TAGS = (9, 17, 50, 69)
 BATCHES = (1, 8, 16, 64)
@@ -101,9 +99,11 @@ def medians_of(turns: list[Times]) -> Times:
 
 
 def measure_checkout(folder: Path) -> Times:
-    """Return the seconds of all calls of this benchmark with the package of another checkout."""
+    """Return the seconds of all calls of this benchmark with the engine of another checkout."""
+    if not (folder / "bcrf").is_dir():
+        raise SystemExit(f"{folder}: expected a checkout with the folder bcrf")
     code = (
-        "import pickle, sys; sys.path.insert(0, sys.argv[1]); import spacy_bcrf; "
+        "import pickle, sys; sys.path.insert(0, sys.argv[1]); import bcrf; "
         "sys.path.remove(sys.argv[1]); from benchmarks.kernels import measure; "
         "times = measure(); sys.stdout.buffer.write(pickle.dumps(times))"
     )

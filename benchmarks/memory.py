@@ -12,15 +12,12 @@ from statistics import median
 import numpy as np
 
 from bcrf.chain import BCRF, CRF, Inference, Potentials
-from benchmarks.common import (
-    add_csv_option,
-    describe_machine,
-    in_own_process,
-    peak_memory,
-    print_table,
-    random_potentials,
-)
+from benchmarks.inputs import random_potentials
 from benchmarks.scaling import array_library
+from lab.machine import describe_machine
+from lab.options import add_csv_option
+from lab.processes import in_own_process, peak_memory
+from lab.tables import print_table
 
 WARM_UP, ROUNDS = 3, 9
 INFERENCES: dict[str, Inference] = {"CRF": CRF(), "BCRF(10)": BCRF(n_iter=10)}

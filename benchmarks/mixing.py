@@ -20,8 +20,10 @@ from spacy.language import Language
 from spacy.util import fix_random_seed, minibatch
 
 from bcrf.io.atomic import write_text
-from benchmarks.common import add_options, describe_machine, print_table
-from experiments.labeling_tasks import TASKS, LabelingTask
+from lab.labeling_tasks import TASKS, LabelingTask
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.tables import print_table
 from spacy_bcrf.bulk.learner import BATCH, BUFFER
 from spacy_bcrf.bulk.mixing import learn_in_rounds
 from spacy_bcrf.corpora.doc_files import Writer, find_files, read_shuffled

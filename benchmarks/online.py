@@ -14,16 +14,13 @@ from bcrf import kernels
 from bcrf.chain import viterbi
 from bcrf.io.text import find_file, read_lines
 from bcrf.linear.learner import OnlineLearner, OnlineSettings
-from benchmarks.common import (
-    add_options,
-    describe_machine,
-    in_own_process,
-    interleave,
-    print_table,
-)
-from experiments.sapo.dataset import Dataset
-from experiments.sapo.evaluate import span_f
-from experiments.sapo.tasks import spans
+from benchmarks.timing import interleave
+from lab.dataset import Dataset, spans
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.processes import in_own_process
+from lab.scores import span_f
+from lab.tables import print_table
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.sentence import Sentence
 from spacy_bcrf.sparse.template_sets import get_templates

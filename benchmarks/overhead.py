@@ -20,15 +20,13 @@ from spacy.language import Language
 
 from bcrf import kernels
 from benchmarks.accuracy import linear_chain
-from benchmarks.common import (
-    ROOT,
-    add_options,
-    describe_machine,
-    in_own_process,
-    print_table,
-    time_rounds,
-)
-from experiments.labeling_tasks import TASKS, LabelingTask
+from benchmarks.timing import time_rounds
+from lab import ROOT
+from lab.labeling_tasks import TASKS, LabelingTask
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.processes import in_own_process
+from lab.tables import print_table
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 
 

@@ -22,8 +22,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from bcrf.io.atomic import write_text
-from benchmarks.common import RESULTS, ROOT
-from experiments.report import make_figure, markdown_table, save_figure
+from lab import ROOT
+from lab.figures import make_figure, save_figure
+from lab.tables import RESULTS, markdown_table
 
 KEYS = {"name", "command", "commit", "date", "machine", "tables"}
 TABLE_KEYS = {"title", "notes", "columns", "rows"}

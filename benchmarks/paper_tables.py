@@ -23,10 +23,13 @@ from thinc.api import chain, require_gpu
 from bcrf import kernels
 from bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
 from bcrf.io.extras import require
-from benchmarks.common import add_options, describe_machine, interleave, print_table
+from benchmarks.timing import interleave
 from benchmarks.torch_heads import PlainCRF, check_agreement
-from experiments.paper.tasks import DECODERS, EXPERIMENTS, SCALES
-from experiments.report import make_figure, save_figure
+from lab.figures import make_figure, save_figure
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.paper import DECODERS, EXPERIMENTS, SCALES
+from lab.tables import print_table
 from spacy_bcrf.layers.decoding import get_decoder
 from spacy_bcrf.layers.heads import CRF as crf_head
 from spacy_bcrf.layers.self_attentive import SelfAttentiveEncoder

@@ -28,18 +28,13 @@ from tqdm import tqdm
 
 from bcrf.chain import BCRF, CRF, Inference, viterbi
 from bcrf.io.text import read_lines
-from benchmarks.common import (
-    ROOT,
-    SAMPLE,
-    add_options,
-    describe_machine,
-    in_own_process,
-    interleave,
-    peak_memory,
-    print_table,
-    random_potentials,
-    sentence_lengths,
-)
+from benchmarks.inputs import SAMPLE, random_potentials, sentence_lengths
+from benchmarks.timing import interleave
+from lab import ROOT
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.processes import in_own_process, peak_memory
+from lab.tables import print_table
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.doc_files import Writer
 from spacy_bcrf.corpora.formats.conllu import read_conllu

@@ -16,9 +16,12 @@ from statistics import median
 
 from bcrf.io.atomic import write_text
 from benchmarks import contender
-from benchmarks.common import ROOT, add_options, describe_machine, in_own_process, print_table
 from benchmarks.tasks import CONTENDERS, TASKS
-from experiments.report import mean_and_deviation
+from lab import ROOT
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.processes import in_own_process
+from lab.tables import mean_and_deviation, print_table
 
 Numbers = dict[str, float]
 

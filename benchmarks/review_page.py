@@ -12,7 +12,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.common import add_csv_option, describe_machine, print_table, start_chromium
+from lab.browser import start_chromium
+from lab.machine import describe_machine
+from lab.options import add_csv_option
+from lab.tables import print_table
 from spacy_bcrf.cli.review.page import fill_page
 
 N_WORDS = 100

@@ -27,8 +27,11 @@ from spacy.util import fix_random_seed
 
 from bcrf.io.atomic import replacing, write_text
 from bcrf.io.text import read_lines
-from benchmarks.common import NETWORK, SAMPLE, add_csv_option, describe_machine, print_table
-from experiments.report import make_figure, save_figure
+from benchmarks.inputs import NETWORK, SAMPLE
+from lab.figures import make_figure, save_figure
+from lab.machine import describe_machine
+from lab.options import add_csv_option
+from lab.tables import print_table
 from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.corpora.formats.conllu import read_conllu

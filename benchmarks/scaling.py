@@ -33,15 +33,13 @@ import numpy as np
 from bcrf import kernels
 from bcrf.io.extras import require
 from bcrf.kernels import BregmanOptions
-from benchmarks.common import (
-    add_csv_option,
-    describe_machine,
-    in_own_process,
-    interleave,
-    print_table,
-    random_potentials,
-)
-from experiments.report import make_figure, save_figure
+from benchmarks.inputs import random_potentials
+from benchmarks.timing import interleave
+from lab.figures import make_figure, save_figure
+from lab.machine import describe_machine
+from lab.options import add_csv_option
+from lab.processes import in_own_process
+from lab.tables import print_table
 
 N_ITER = 10
 # Operations for each edge and bytes for each token, by number of tags.

@@ -26,14 +26,11 @@ from bcrf.chain import (
     sample,
     viterbi,
 )
-from benchmarks.common import (
-    add_options,
-    describe_machine,
-    interleave,
-    print_table,
-    random_potentials,
-    sentence_lengths,
-)
+from benchmarks.inputs import random_potentials, sentence_lengths
+from benchmarks.timing import interleave
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.tables import print_table
 
 TAGS = (9, 17, 50, 69)
 BATCH = 64

@@ -19,10 +19,14 @@ from spacy.cli.evaluate import evaluate
 from spacy.cli.train import train
 from spacy.util import minibatch
 
-from benchmarks.common import ROOT, add_options, describe_machine, in_own_process, print_table
 from benchmarks.tasks import HEADS
-from experiments.corpora import Corpus, convert_parts
-from experiments.paper.tasks import EXPERIMENTS
+from lab import ROOT
+from lab.corpora import Corpus, convert_parts
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.paper import EXPERIMENTS
+from lab.processes import in_own_process
+from lab.tables import print_table
 
 CORPORA = EXPERIMENTS["seg"].corpora
 

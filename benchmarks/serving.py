@@ -18,8 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from bcrf.io.extras import require
-from benchmarks.common import add_csv_option, describe_machine, print_table
 from benchmarks.scale import make_texts
+from lab.machine import describe_machine
+from lab.options import add_csv_option
+from lab.tables import print_table
 
 
 def main() -> None:

@@ -39,7 +39,11 @@ from thinc.api import Adam
 
 from bcrf.io.text import find_file, read_lines
 from bcrf.schemes import read_spans
-from benchmarks.common import NETWORK, add_options, describe_machine, in_own_process, print_table
+from benchmarks.inputs import NETWORK
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.processes import in_own_process
+from lab.tables import print_table
 from spacy_bcrf.analysis.calibration import calibrate
 from spacy_bcrf.analysis.combination import sum_pipelines
 from spacy_bcrf.corpora.formats.columns import read_columns

@@ -13,8 +13,11 @@ import numpy as np
 import spacy
 from spacy.util import filter_spans, minibatch
 
-from benchmarks.common import add_options, describe_machine, in_own_process, print_table
 from benchmarks.spans import KEY, LANG, bare, count_steps, learn, make_sparse, read
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.processes import in_own_process
+from lab.tables import print_table
 from spacy_bcrf.layers.linear_chain import sparse_chains
 from spacy_bcrf.sparse.cluster_words import load_brown_clusters
 

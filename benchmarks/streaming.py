@@ -21,13 +21,10 @@ from spacy.training.initialize import init_nlp
 from spacy.training.loop import train
 from spacy.util import registry
 
-from benchmarks.common import (
-    add_csv_option,
-    describe_machine,
-    in_own_process,
-    peak_memory,
-    print_table,
-)
+from lab.machine import describe_machine
+from lab.options import add_csv_option
+from lab.processes import in_own_process, peak_memory
+from lab.tables import print_table
 
 
 @registry.readers("spacy-bcrf.benchmarks.streaming.v1")

@@ -6,8 +6,8 @@ from pathlib import Path
 from spacy.cli.init_config import init_config
 from thinc.api import Config
 
-from experiments.corpora import Corpus, convert_parts
-from experiments.paper.tasks import EXPERIMENTS
+from lab.corpora import Corpus, convert_parts
+from lab.paper import EXPERIMENTS
 
 HEADS = {
     "bcrf": "spacy-bcrf.BCRF.v1",

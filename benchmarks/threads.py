@@ -20,14 +20,12 @@ from numpy.typing import NDArray
 from bcrf import kernels
 from bcrf.kernels import BregmanOptions
 from benchmarks.acceleration import make_pipeline, predict, train
-from benchmarks.common import (
-    add_csv_option,
-    describe_machine,
-    in_own_process,
-    print_table,
-    random_potentials,
-    time_rounds,
-)
+from benchmarks.inputs import random_potentials
+from benchmarks.timing import time_rounds
+from lab.machine import describe_machine
+from lab.options import add_csv_option
+from lab.processes import in_own_process
+from lab.tables import print_table
 
 TAGS = (9, 17, 50)
 Ways = tuple[Callable[[], object], Callable[[], object]]

@@ -12,10 +12,12 @@ import argparse
 from pathlib import Path
 from statistics import median
 
-from benchmarks.common import ROOT, add_options, describe_machine, print_table
 from benchmarks.pipeline import Runs
 from benchmarks.tasks import AVERAGED, HEADS
-from experiments.report import mean_and_deviation
+from lab import ROOT
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.tables import mean_and_deviation, print_table
 
 # Training steps. By then the model has memorized WNUT 2017's 3,400 sentences.
 STEPS = {"ewt": 3000, "french": 2000, "jnlpba": 3000, "wnut": 2000}

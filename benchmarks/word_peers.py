@@ -19,8 +19,11 @@ from spacy.tokens import Doc
 
 from bcrf.io.extras import require
 from benchmarks.accuracy import linear_chain
-from benchmarks.common import add_options, describe_machine, interleave, print_table
-from experiments.labeling_tasks import TASKS
+from benchmarks.timing import interleave
+from lab.labeling_tasks import TASKS
+from lab.machine import describe_machine
+from lab.options import add_options
+from lab.tables import print_table
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 
 PASSAGE = 20

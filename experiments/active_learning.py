@@ -20,9 +20,10 @@ import numpy as np
 from spacy.tokens import Doc
 from tqdm import tqdm
 
-from experiments.labeling_tasks import TASKS, LabelingTask, add_options
-from experiments.report import make_figure, markdown_table, mean_and_deviation, save_figure
 from experiments.template_ablation import MODEL
+from lab.figures import make_figure, save_figure
+from lab.labeling_tasks import TASKS, LabelingTask, add_options
+from lab.tables import markdown_table, mean_and_deviation
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.analysis.diversity import NearDuplicates, document_vectors, facility_location
 

@@ -15,10 +15,9 @@ from collections.abc import Sequence
 
 from spacy.tokens import Doc
 
-from benchmarks.common import Row, print_table
-from experiments.labeling_tasks import TASKS, add_options
-from experiments.report import mean_and_deviation
 from experiments.template_ablation import MODEL
+from lab.labeling_tasks import TASKS, add_options
+from lab.tables import Row, mean_and_deviation, print_table
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.corpora.mask import with_entities
 

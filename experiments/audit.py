@@ -27,9 +27,8 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from bcrf.io.extras import require
-from benchmarks.common import print_table
-from experiments.labeling_tasks import TASKS, add_options
-from experiments.report import mean_and_deviation
+from lab.labeling_tasks import TASKS, add_options
+from lab.tables import mean_and_deviation, print_table
 from spacy_bcrf.analysis.cross_fitting import assign_folds, train_sparse_chain
 from spacy_bcrf.analysis.label_errors import KINDS, Suspect, find_suspects
 from spacy_bcrf.analysis.loading import copy_words

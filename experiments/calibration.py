@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from spacy.training import Example
 
-from benchmarks.common import Row, print_table
-from experiments.labeling_tasks import TASKS, add_options
-from experiments.report import mean_and_deviation
 from experiments.template_ablation import MODEL
+from lab.labeling_tasks import TASKS, add_options
+from lab.tables import Row, mean_and_deviation, print_table
 from spacy_bcrf.analysis.calibration import Calibration, Reliability, measure_reliability
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.pipeline.platt_scaling import GROUPINGS

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from benchmarks.common import print_table
-from experiments.labeling_tasks import TASKS, add_options
 from experiments.template_ablation import MODEL
+from lab.labeling_tasks import TASKS, add_options
+from lab.tables import print_table
 from spacy_bcrf.analysis.calibration import Calibration
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.analysis.promises import GRIDS, Evidence, Loss, Promise, fit_threshold

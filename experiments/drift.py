@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.labeling_tasks import TASKS, add_options
-from experiments.report import markdown_table
 from experiments.template_ablation import MODEL
+from lab.labeling_tasks import TASKS, add_options
+from lab.tables import markdown_table
 from spacy_bcrf.analysis.calibration import calibrate
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain, train_sparse_chain
 from spacy_bcrf.analysis.drift import Watch, measure_docs, monitor

@@ -23,9 +23,8 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import filter_spans, fix_random_seed, minibatch
 
-from benchmarks.common import print_table
-from experiments.labeling_tasks import TASKS, add_options
-from experiments.report import mean_and_deviation
+from lab.labeling_tasks import TASKS, add_options
+from lab.tables import mean_and_deviation, print_table
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.analysis.extension import extend
 from spacy_bcrf.analysis.loading import copy_words

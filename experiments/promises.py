@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from experiments.report import markdown_table
+from lab.tables import markdown_table
 from spacy_bcrf.analysis.promises import Loss, Promise, fit_threshold
 from spacy_bcrf.analysis.risk_control import Units, count_units
 

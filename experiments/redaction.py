@@ -18,8 +18,8 @@ import numpy as np
 import spacy
 from spacy.tokens import Doc
 
-from experiments.labeling_tasks import TASKS, add_options
-from experiments.report import markdown_table
+from lab.labeling_tasks import TASKS, add_options
+from lab.tables import markdown_table
 from spacy_bcrf.analysis.cross_fitting import train_sparse_chain
 from spacy_bcrf.analysis.loading import copy_words
 from spacy_bcrf.analysis.promises import control

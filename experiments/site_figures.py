@@ -18,13 +18,13 @@ from spacy.tokens import Doc, Span
 
 from bcrf.chain import BCRF, CRF, Potentials
 from bcrf.io.atomic import write_text
+from lab import ROOT
 
 TEXTS = [
     "Barack Obama met Angela Merkel in Berlin.",
     "John Smith of Google moved to London.",
     "Karin Larsen works at the University of Vienna.",
 ]
-ROOT = Path(__file__).resolve().parent.parent
 COLORS = {"PER": "#7aa6e8", "ORG": "#f2b36b", "LOC": "#efe05a", "DATE": "#c49be0"}
 # Pixels: a character of the monospaced text, a line of text with labels below, the margin.
 CHARACTER, LINE, MARGIN = 9.6, 74, 20

@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.common import start_chromium
-from experiments.site_figures import ROOT
+from lab import ROOT
+from lab.browser import start_chromium
 
 KEYS = {"review": "jarjjj", "report": ""}
 """Keys that are pressed before the picture."""

@@ -17,9 +17,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import Row, print_table
-from experiments.labeling_tasks import TASKS, add_options
-from experiments.report import mean_and_deviation
+from lab.labeling_tasks import TASKS, add_options
+from lab.tables import Row, mean_and_deviation, print_table
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.sparse.template_sets import SETS, get_templates

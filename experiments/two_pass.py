@@ -22,9 +22,9 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from bcrf.io.text import find_file, read_lines
-from experiments.corpora import add_corpora_option
-from experiments.labeling_tasks import TASKS, LabelingTask
-from experiments.report import markdown_table, mean_and_deviation
+from lab.labeling_tasks import TASKS, LabelingTask
+from lab.options import add_corpora_option
+from lab.tables import markdown_table, mean_and_deviation
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.analysis.first_config import FACTORIES, MODELS, RATE_OF_DOCUMENTS
 

@@ -22,9 +22,9 @@ def start_server() -> None:
     """Start the process that forks, if it does not run.
 
     A process has one server, and whoever starts it chooses what it imports. The server finds
-    `experiments` in its current folder only, and leaves out a module that it does not find.
+    `lab` in its current folder only, and leaves out a module that it does not find.
     """
-    CONTEXT.set_forkserver_preload(["pytest", "experiments.preload"])
+    CONTEXT.set_forkserver_preload(["pytest", "lab.preload"])
     current = Path.cwd()
     os.chdir(ROOT)
     try:

@@ -228,7 +228,7 @@ def sources_of(module: str) -> str:
     """Return the text of a module of the clone, and of those that it imports."""
     text = (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf8")
     for package, names in re.findall(
-        r"^from (benchmarks\S*|experiments\S*) import (.*)", text, re.M
+        r"^from ((?:lab|benchmarks|experiments)\S*) import (.*)", text, re.M
     ):
         for name in (package, *(f"{package}.{name}" for name in names.split(", "))):
             if (ROOT / f"{name.replace('.', '/')}.py").exists():
@@ -364,7 +364,7 @@ def test_links_lead_to_files_and_titles(page):
 def test_the_files_that_pages_name_exist():
     """The source distribution runs this test too, so it must have the files."""
     text = "\n".join(PAGES.values())
-    names = re.findall(r"\b(?:docs|configs|assets|benchmarks|experiments)/[\w./-]*\w", text)
+    names = re.findall(r"\b(?:docs|configs|assets|lab|benchmarks|experiments)/[\w./-]*\w", text)
     assert {"assets/sample", "configs/ner_hybrid.cfg"} <= {*names}
     for name in names:
         assert (ROOT / name).exists() or "$" in text[text.index(name) :][: len(name) + 1], name

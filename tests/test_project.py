@@ -78,7 +78,8 @@ def test_the_local_corpora_are_the_published_ones(asset, corpora):
 def folder(tmp_path_factory):
     """A copy of the project, and tiny corpora with the file names of the assets."""
     folder = tmp_path_factory.mktemp("project")
-    shutil.copytree(ROOT / "experiments", folder / "project/experiments")
+    for modules in ("lab", "experiments"):
+        shutil.copytree(ROOT / modules, folder / "project" / modules)
     (folder / "project/configs").mkdir()
     for path in CONFIGS:
         # Narrow networks, and a language without special cases of the tokenizer, which are slow.

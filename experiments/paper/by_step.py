@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bcrf.io.atomic import write_text
-from experiments.report import markdown_table, mean_and_deviation
+from lab.tables import markdown_table, mean_and_deviation
 
 # A row of spaCy's log: epoch, step, losses, the score in percent and the weighted score.
 _ROW = re.compile(r"\s*\d+\s+(?P<step>\d+)\s.*\s(?P<score>[\d.]+)\s+[\d.]+\s*")

@@ -9,14 +9,9 @@ from statistics import mean, stdev
 from typing import Any
 
 from bcrf.io.atomic import write_text
-from experiments.paper.tasks import DECODED_BY, EXPERIMENTS
-from experiments.report import (
-    make_figure,
-    markdown_table,
-    mean_and_deviation,
-    save_figure,
-    write_csv,
-)
+from lab.figures import make_figure, save_figure
+from lab.paper import DECODED_BY, EXPERIMENTS
+from lab.tables import markdown_table, mean_and_deviation, write_csv
 
 # Columns (corpus, variant) and rows (objective, decoder) of the paper's tables.
 _COLUMNS = {

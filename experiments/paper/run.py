@@ -29,15 +29,9 @@ from thinc.api import Config
 from bcrf.io.atomic import write_text
 from bcrf.io.extras import require
 from bcrf.io.text import CorpusError
-from experiments.corpora import (
-    Corpus,
-    annotate_one_label,
-    convert_parts,
-    find_corpus,
-    read_corpus,
-)
 from experiments.paper.results import Key, write_results
-from experiments.paper.tasks import (
+from lab.corpora import Corpus, annotate_one_label, convert_parts, find_corpus, read_corpus
+from lab.paper import (
     DECODED_BY,
     DECODERS,
     DIFFERENCES,
@@ -47,7 +41,7 @@ from experiments.paper.tasks import (
     make_config,
     objectives,
 )
-from experiments.training import Run, Scores, perform
+from lab.training import Run, Scores, perform
 from spacy_bcrf.corpora.doc_files import write_all
 
 

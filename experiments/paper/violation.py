@@ -25,7 +25,8 @@ from tqdm import tqdm
 
 from bcrf.chain import BCRF, Potentials
 from bcrf.io.extras import require
-from experiments.report import make_figure, save_figure, write_csv
+from lab.figures import make_figure, save_figure
+from lab.tables import write_csv
 
 ITERATIONS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
 RELAXATIONS = {"plain": 1.0, "over-relaxed": 1.25}

@@ -29,15 +29,10 @@ from spacy.util import load_config
 from bcrf.io.atomic import write_text
 from bcrf.io.extras import require
 from bcrf.io.text import CorpusError
-from experiments.corpora import annotate_one_label, convert_parts, find_corpus, read_corpus
-from experiments.report import (
-    make_figure,
-    markdown_table,
-    mean_and_deviation,
-    save_figure,
-    write_csv,
-)
-from experiments.training import Run, Scores, perform
+from lab.corpora import annotate_one_label, convert_parts, find_corpus, read_corpus
+from lab.figures import make_figure, save_figure
+from lab.tables import markdown_table, mean_and_deviation, write_csv
+from lab.training import Run, Scores, perform
 from spacy_bcrf.corpora.doc_files import write_all
 from spacy_bcrf.corpora.mask import drop_entities
 

@@ -38,9 +38,9 @@ from tqdm import tqdm
 from bcrf.chain import CRF
 from bcrf.linear.learner import OnlineLearner, OnlineSettings
 from bcrf.linear.rows import Rows
-from experiments.report import markdown_table, write_csv
-from experiments.sapo.dataset import Dataset
 from experiments.sapo.tasks import TASKS
+from lab.dataset import Dataset
+from lab.tables import markdown_table, write_csv
 from spacy_bcrf.sparse.template_sets import get_templates
 
 SIZES = (1, 2, 5, 10, 20, 50, 100)

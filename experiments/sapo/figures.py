@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 
 from bcrf.io.atomic import write_text
 from bcrf.io.extras import require
-from experiments.report import make_figure, markdown_table, save_figure, write_csv
 from experiments.sapo.tasks import TASKS
+from lab.figures import make_figure, save_figure
+from lab.tables import markdown_table, write_csv
 
 ttest_rel = require("scipy.stats", "bench").ttest_rel
 

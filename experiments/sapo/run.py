@@ -21,12 +21,12 @@ from tqdm import tqdm
 
 from bcrf.io.extras import require
 from bcrf.linear.learner import OnlineSettings
-from experiments.report import write_csv
 from experiments.sapo import bilstm
-from experiments.sapo.dataset import Dataset
 from experiments.sapo.tasks import TASKS, Task
 from experiments.sapo.training import learn
 from experiments.sapo.tune import tune
+from lab.dataset import Dataset
+from lab.tables import write_csv
 from spacy_bcrf.sparse.template_sets import get_templates
 
 COLUMNS = (

@@ -8,20 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from bcrf.io.text import CorpusError, find_file, read_lines
-from experiments.sapo.evaluate import accuracy, span_f
+from lab.dataset import spans, tags
+from lab.scores import accuracy, span_f
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.corpora.sentence import Sentence
-
-
-def spans(sentence: Sentence) -> list[str]:
-    """Return the BIO tags of a sentence."""
-    return [tag or "O" for tag in sentence.entities]
-
-
-def tags(sentence: Sentence) -> list[str]:
-    """Return the part-of-speech tags of a sentence."""
-    return [tag or "" for tag in sentence.tags]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy as np
 
 from bcrf.chain import viterbi
 from bcrf.linear.learner import OnlineLearner, OnlineSettings
-from experiments.sapo.dataset import Dataset
 from experiments.sapo.tasks import Task
+from lab.dataset import Dataset
 
 
 class Pass(NamedTuple):

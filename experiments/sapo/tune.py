@@ -9,10 +9,10 @@ from statistics import mean
 from tqdm import tqdm
 
 from bcrf.linear.learner import OnlineSettings
-from experiments.report import markdown_table
-from experiments.sapo.dataset import Dataset
 from experiments.sapo.tasks import Task
 from experiments.sapo.training import learn
+from lab.dataset import Dataset
+from lab.tables import markdown_table
 from spacy_bcrf.sparse.template_sets import get_templates
 
 # Pairs of l2 and l1.

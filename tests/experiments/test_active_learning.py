@@ -6,7 +6,7 @@ import spacy
 from spacy.tokens import Doc
 
 from experiments.active_learning import ORDERS, annotate, compare, take
-from experiments.labeling_tasks import TASKS
+from lab.labeling_tasks import TASKS
 
 ARGS = Namespace(tokens=48, rounds=2, passes=2)
 

@@ -8,8 +8,8 @@ from thinc.api import Config
 
 from bcrf.chain import BCRF
 from experiments.paper.results import write_results
-from experiments.paper.tasks import DECODED_BY, EXPERIMENTS, SCALES, make_config
-from experiments.report import mean_and_deviation
+from lab.paper import DECODED_BY, EXPERIMENTS, SCALES, make_config
+from lab.tables import mean_and_deviation
 
 
 def make_nlp(scale, experiment="pos", variant="0 layers"):

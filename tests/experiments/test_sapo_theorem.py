@@ -8,7 +8,7 @@ from oracles.sparse_learner import Reference
 
 from bcrf.linear.learner import OnlineSettings
 from experiments.sapo.convergence import Problem, Theorem, feature_diameters
-from experiments.sapo.dataset import Dataset
+from lab.dataset import Dataset
 from spacy_bcrf.corpora.sentence import Sentence
 
 CRF, SAPO = (OnlineSettings(objective, n=2, averaged=False) for objective in ("crf", "sapo"))

@@ -8,7 +8,7 @@ import spacy
 from spacy.tokens import Doc
 
 from experiments import word_resources
-from experiments.labeling_tasks import TASKS
+from lab.labeling_tasks import TASKS
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from bcrf.io.text import CorpusError
-from experiments.corpora import convert_parts, find_corpus, read_corpus
 from experiments.paper.run import find_corpora
 from experiments.paper.run import main as run_paper
 from experiments.partial.run import main as run_partial
+from lab.corpora import convert_parts, find_corpus, read_corpus
 
 CONLLU = "1\tDas\tder\tPRON\tPDS\t_\t0\troot\t_\t_\n\n"
 COLUMNS = "-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\n"

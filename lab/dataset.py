@@ -115,6 +115,16 @@ class Dataset:
         return Tokens(words, values, sentence_lengths(sentences), strings.__getitem__)
 
 
+def spans(sentence: Sentence) -> list[str]:
+    """Return the BIO tags of a sentence."""
+    return [tag or "O" for tag in sentence.entities]
+
+
+def tags(sentence: Sentence) -> list[str]:
+    """Return the part-of-speech tags of a sentence."""
+    return [tag or "" for tag in sentence.tags]
+
+
 def sentence_lengths(sentences: Sequence[Sentence]) -> NDArray[np.int32]:
     """Return the numbers of words, (B,)."""
     return np.array([len(sentence.words) for sentence in sentences], dtype="int32")

@@ -15,8 +15,9 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 from bcrf.io.text import find_file
-from experiments.corpora import PARTS, Corpus, add_corpora_option
-from experiments.paper.tasks import EXPERIMENTS
+from lab.corpora import PARTS, Corpus
+from lab.options import add_corpora_option
+from lab.paper import EXPERIMENTS
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.convert import Reader, convert
 from spacy_bcrf.corpora.doc_files import read_docs

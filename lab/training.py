@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import redirect_stderr, redirect_stdout
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from bcrf.io.atomic import write_text
+from lab.processes import use_one_thread
 
 Scores = dict[str, float]
 
@@ -53,7 +53,7 @@ def perform(runs: Sequence[Run], jobs: int) -> list[Scores]:
     use_one_thread()
     # The server imports spaCy once for all runs; its fork for each run starts at once.
     context = get_context("forkserver")
-    context.set_forkserver_preload(["experiments.preload"])
+    context.set_forkserver_preload(["lab.preload"])
     with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=1) as pool:
         # The last runs have the deepest encoders and take longest. They start first.
         futures = {pool.submit(train_and_score, run): run for run in reversed(left)}
@@ -80,9 +80,3 @@ def train_and_score(run: Run) -> None:
         train(run.folder / "train.cfg", run.folder, use_gpu=run.gpu)
     scores = run.evaluate(run.folder / "model-best")
     write_text(run.folder / "result.json", json.dumps({"config": run.config, "scores": scores}))
-
-
-def use_one_thread() -> None:
-    """Limit the numerical libraries to one thread in all processes that start from now on."""
-    for library in ("OMP", "OPENBLAS", "MKL", "BLIS"):
-        os.environ[f"{library}_NUM_THREADS"] = "1"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -125,16 +123,3 @@ def annotate_one_label(docs: Sequence[Doc], seed: int) -> list[Doc]:
     """Mask each document to one of the corpus's entity labels, as in Corro et al. (2025)."""
     labels = sorted({ent.label_ for doc in docs for ent in doc.ents})
     return [doc for _, doc in one_label_each(docs, labels, seed)]
-
-
-def add_corpora_option(parser: argparse.ArgumentParser, required: bool = True) -> None:
-    """Add --corpora, the folder of the development corpora. Default: BCRF_CORPORA."""
-    corpora = os.environ.get("BCRF_CORPORA")
-    parser.add_argument(
-        "--corpora",
-        type=Path,
-        default=Path(corpora) if corpora else None,
-        required=required and not corpora,
-        metavar="DIR",
-        help="folder of the development corpora (default: the environment variable BCRF_CORPORA)",
-    )

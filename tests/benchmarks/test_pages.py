@@ -5,31 +5,32 @@ import sys
 
 import pytest
 
-from benchmarks import common, pages
+from benchmarks import pages
+from lab import ROOT, machine, tables
 
 
 def test_the_pages_are_generated_from_the_results():
     for template in pages.TEMPLATES.glob("*.md"):
-        page = (common.ROOT / "docs" / template.name).read_text("utf8")
+        page = (ROOT / "docs" / template.name).read_text("utf8")
         assert pages.render(template.name) == page, "run python -m benchmarks.pages"
 
 
 def test_every_result_is_of_the_documented_form():
-    names = sorted(path.stem for path in common.RESULTS.glob("*.json"))
+    names = sorted(path.stem for path in tables.RESULTS.glob("*.json"))
     assert len(names) > 20 and all(pages.read_results(name)["name"] == name for name in names)
 
 
 def test_a_benchmark_writes_machine_commit_and_command(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(common, "RESULTS", tmp_path)
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
     monkeypatch.setattr(pages, "RESULTS", tmp_path)
-    monkeypatch.setattr(common, "_tables", [])
+    monkeypatch.setattr(tables, "_tables", [])
     rows = [{"head": "CRF", "us": "0.1"}, {"head": "a|b", "us": "2"}]
-    common.print_table("Heads", rows, "a note")
+    tables.print_table("Heads", rows, "a note")
     assert list(tmp_path.iterdir()) == []
-    script = str(common.ROOT / "benchmarks/heads.py")
+    script = str(ROOT / "benchmarks/heads.py")
     monkeypatch.setattr(sys, "argv", [script, "--corpora", "/home/me/corpora", "--tags", "9"])
-    common.print_table("Heads", rows, f"{common.describe_machine([])}\nus a token")
-    common.print_table("More", rows[:1], "")
+    tables.print_table("Heads", rows, f"{machine.describe_machine([])}\nus a token")
+    tables.print_table("More", rows[:1], "")
     found = pages.read_results("heads")
     assert found["command"] == "python -m benchmarks.heads --corpora DIR --tags 9"
     assert found["commit"] and "cores" in found["machine"]

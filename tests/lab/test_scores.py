@@ -1,11 +1,11 @@
-"""Scores of the SAPO experiments."""
+"""F of spans and accuracy of tags."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bcrf.schemes import read_spans
-from experiments.sapo.evaluate import accuracy, span_f
+from lab.scores import accuracy, span_f
 
 TAGS = st.lists(st.sampled_from(["B-X", "B-Y", "I-X", "I-Y", "O"]), max_size=8)
 SENTENCES = st.lists(

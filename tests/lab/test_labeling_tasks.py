@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import spacy
 
-from experiments.labeling_tasks import TASKS, Part
 from experiments.template_ablation import MODEL
+from lab.labeling_tasks import TASKS, Part
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 
 SENTENCES = ["the DT B-NP\ndog NN I-NP\nbarks VBZ O\n", "a DT B-NP\ncat NN I-NP\nsees VBZ O\n"]
