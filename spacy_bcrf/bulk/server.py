@@ -14,13 +14,8 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from bcrf.io.extras import require
-from spacy_bcrf.pipeline.limits import (
-    TookTooLongError,
-    is_out_of_memory,
-    predict_in_parts,
-    time_limit,
-    watch_tokenizer,
-)
+from spacy_bcrf.corpora.time_limit import TookTooLongError, time_limit, watch_tokenizer
+from spacy_bcrf.pipeline.predict_in_parts import is_out_of_memory, predict_in_parts
 
 from .predictions import Annotation, Predictor
 

@@ -14,12 +14,8 @@ from bcrf.io.remote import describe, path_errors
 from spacy_bcrf.analysis.loading import find_labelers, load_pipeline
 from spacy_bcrf.corpora.identity import hash_files
 from spacy_bcrf.corpora.texts import Rejected, TextRecord
-from spacy_bcrf.pipeline.limits import (
-    is_out_of_memory,
-    predict_in_parts,
-    time_limit,
-    watch_tokenizer,
-)
+from spacy_bcrf.corpora.time_limit import time_limit, watch_tokenizer
+from spacy_bcrf.pipeline.predict_in_parts import is_out_of_memory, predict_in_parts
 
 from .predictions import Predictions, Predictor
 from .shards import Finished, Shard

@@ -32,7 +32,7 @@ from spacy_bcrf.corpora.formats import jsonl, label_studio, prodigy
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.corpora.formats.crfsuite import CRFsuiteCorpus
-from spacy_bcrf.corpora.partial import make_reader
+from spacy_bcrf.corpora.partial_corpora import make_reader
 from spacy_bcrf.corpora.record import Ignored, Record, make_doc
 
 Target = Callable[[bytes], None]

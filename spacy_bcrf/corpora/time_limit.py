@@ -1,18 +1,15 @@
-"""Limits of time and memory for documents that nobody has seen before."""
+"""The time limit of a document that nobody has seen before, also of its tokenizer."""
 
 from __future__ import annotations
 
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from spacy.language import Language
-
-In = TypeVar("In")
-Out = TypeVar("Out")
 
 _SEARCHES = ("prefix_search", "suffix_search", "infix_finditer", "token_match", "url_match")
 
@@ -83,29 +80,3 @@ def watch_tokenizer(nlp: Language) -> None:
         search = getattr(nlp.tokenizer, name, None)
         if hasattr(search, "__self__") and not isinstance(search, _Search):
             setattr(nlp.tokenizer, name, _Search(search))
-
-
-def predict_in_parts(
-    predict: Callable[[Sequence[In]], Sequence[Out]],
-    batch: Sequence[In],
-    report: Callable[[Exception, int], object] = lambda error, size: None,
-) -> list[Out | Exception]:
-    """Predict a batch. If that fails, predict its halves, down to the items that fail.
-
-    report: receives the error of each batch that is halved, and its size. RETURNS for each item its
-    prediction, or the exception of an item that fails alone.
-    """
-    try:
-        return list(predict(batch))
-    except Exception as error:
-        if len(batch) == 1:
-            return [error]
-        report(error, len(batch))
-    half = len(batch) // 2
-    parts = batch[:half], batch[half:]
-    return [found for part in parts for found in predict_in_parts(predict, part, report)]
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Return whether memory is short, on the CPU or a GPU. PyTorch has a RuntimeError for it."""
-    return isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__

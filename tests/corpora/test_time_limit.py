@@ -6,12 +6,7 @@ import time
 import pytest
 import spacy
 
-from spacy_bcrf.pipeline.limits import (
-    TookTooLongError,
-    predict_in_parts,
-    time_limit,
-    watch_tokenizer,
-)
+from spacy_bcrf.corpora.time_limit import TookTooLongError, time_limit, watch_tokenizer
 
 
 def test_a_tokenizer_ends_in_any_thread_and_is_right_afterwards():
@@ -45,17 +40,3 @@ def test_code_of_the_main_thread_ends_and_other_code_has_its_time():
     time.sleep(0.6)
     with time_limit(0):
         time.sleep(0.01)
-
-
-def test_what_fails_is_found_by_halves():
-    batches, reports = [], []
-
-    def predict(numbers):
-        batches.append(len(numbers))
-        if {3, 6} & set(numbers):
-            raise RuntimeError("no")
-        return [n * 2 for n in numbers]
-
-    found = predict_in_parts(predict, range(8), lambda error, size: reports.append(size))
-    assert [str(one) for one in found] == ["0", "2", "4", "no", "8", "10", "no", "14"]
-    assert max(reports) == 8 and len(batches) < 16
