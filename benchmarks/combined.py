@@ -34,7 +34,7 @@ from lab.machine import describe_machine, find_commit
 from lab.options import add_options
 from lab.processes import in_own_process
 from lab.tables import mean_and_deviation, print_table
-from spacy_bcrf.analysis.combination import Combination, sum_pipelines
+from spacy_bcrf.analysis.combine import Combination, sum_pipelines
 from spacy_bcrf.sparse.template_sets import SETS
 
 PARTS = ("chain", "hybrid", "network")

@@ -23,7 +23,7 @@ from spacy.training import Corpus, Example
 from spacy.training.loop import create_train_batches
 from spacy.util import minibatch, registry
 
-from spacy_bcrf.analysis.calibration import Calibration, measure_reliability
+from spacy_bcrf.analysis.calibrate import Calibration, measure_reliability
 from spacy_bcrf.analysis.loading import annotate_before
 
 LAST = "model-last"

@@ -25,7 +25,7 @@ from lab.machine import describe_machine
 from lab.options import add_options
 from lab.processes import use_one_thread
 from lab.tables import mean_and_deviation, print_table
-from spacy_bcrf.cli.init import init_cli
+from spacy_bcrf.cli.init_cli import init_cli
 
 SYSTEMS = ("init", "ner_sparse", "ner", "ner_hybrid")
 """What `init` writes without options, and the configs of the folder `configs`."""

@@ -44,8 +44,8 @@ from lab.machine import describe_machine
 from lab.options import add_options
 from lab.processes import in_own_process
 from lab.tables import print_table
-from spacy_bcrf.analysis.calibration import calibrate
-from spacy_bcrf.analysis.combination import sum_pipelines
+from spacy_bcrf.analysis.calibrate import calibrate
+from spacy_bcrf.analysis.combine import sum_pipelines
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.sparse.cluster_words import load_brown_clusters
 from spacy_bcrf.sparse.template_sets import BIOMEDICAL, BROWN, NER

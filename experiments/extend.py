@@ -26,7 +26,7 @@ from spacy.util import filter_spans, fix_random_seed, minibatch
 from lab.labeling_tasks import TASKS, add_options
 from lab.tables import mean_and_deviation, print_table
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
-from spacy_bcrf.analysis.extension import extend
+from spacy_bcrf.analysis.extend import extend
 from spacy_bcrf.analysis.loading import copy_words
 from spacy_bcrf.pipeline.factories import NER_MODEL
 

@@ -24,7 +24,7 @@ from spacy.tokens import Doc
 from spacy.training import Corpus, Example
 
 from bcrf.io.text import find_file
-from spacy_bcrf.analysis.calibration import Calibration, measure_reliability
+from spacy_bcrf.analysis.calibrate import Calibration, measure_reliability
 from spacy_bcrf.analysis.resampling import bootstrap_scores, percentile_interval
 from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.formats.conllu import read_conllu

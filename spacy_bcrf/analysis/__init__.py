@@ -4,39 +4,44 @@ Each result has a `repr` and `to_json`; those that people look at have a table i
 `plot()`, which returns a Matplotlib figure.
 """
 
-from __future__ import annotations
+from .aggregate import aggregate
+from .audit import audit
+from .calibrate import calibrate
+from .combine import combine
+from .control.monitor import monitor
+from .control.promises import control, list_promises
+from .distill import distill, distill_annotators
+from .explain import explain
+from .extend import extend
+from .gold_report import report_config, report_gold
+from .learning_curve import learning_curve
+from .loading import make_examples
+from .migrate import migrate_config
+from .rank import rank
+from .redact import measure_leaks, redact
+from .report import report
+from .tune import tune
 
-from importlib import import_module
-from typing import Any
-
-# A module is imported at the first use of its function.
-_MODULES = {
-    "aggregate": "crowd",
-    "audit": "suspects",
-    "calibrate": "calibration",
-    "combine": "combination",
-    "control": "promises",
-    "distill": "distillation",
-    "distill_annotators": "distillation",
-    "explain": "weights",
-    "extend": "extension",
-    "learning_curve": "curve",
-    "list_promises": "promises",
-    "make_examples": "loading",
-    "migrate_config": "migration",
-    "measure_leaks": "redaction",
-    "monitor": "drift",
-    "rank": "ranking",
-    "redact": "redaction",
-    "report": "reporting",
-    "report_config": "gold_report",
-    "report_gold": "gold_report",
-}
-
-__all__ = list(_MODULES)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = [
+    "aggregate",
+    "audit",
+    "calibrate",
+    "combine",
+    "control",
+    "distill",
+    "distill_annotators",
+    "explain",
+    "extend",
+    "learning_curve",
+    "list_promises",
+    "make_examples",
+    "measure_leaks",
+    "migrate_config",
+    "monitor",
+    "rank",
+    "redact",
+    "report",
+    "report_config",
+    "report_gold",
+    "tune",
+]

@@ -24,10 +24,10 @@ from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.corpora.convert import check_language
 from spacy_bcrf.corpora.doc_files import write_all
 from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain
+from spacy_bcrf.pipeline.config_errors import naming
 from spacy_bcrf.pipeline.factories import NER_MODEL
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
-from .config_errors import naming
 from .loading import copy_words, find_labeler
 
 PASSES = 5

@@ -17,11 +17,11 @@ from spacy.util import minibatch, registry
 
 from bcrf.chain.side_by_side import rows_by_chain
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths
+from spacy_bcrf.pipeline.config_errors import naming
 from spacy_bcrf.pipeline.gold import Gold
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
-from .config_errors import naming
 from .loading import find_labelers, find_reader, read_corpus
 from .result import Result
 

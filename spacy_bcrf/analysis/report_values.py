@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_bcrf.analysis.calibration import expected_error, measure_reliability
+from spacy_bcrf.analysis.calibrate import expected_error, measure_reliability
 from spacy_bcrf.analysis.evaluation import (
     CORRECT,
     MEASURES,

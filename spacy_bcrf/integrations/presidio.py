@@ -9,7 +9,7 @@ from spacy.language import Language
 
 from bcrf.io.extras import require
 from spacy_bcrf.analysis.loading import annotate_before
-from spacy_bcrf.analysis.redaction import Region, find_regions
+from spacy_bcrf.analysis.redact import Region, find_regions
 from spacy_bcrf.pipeline.span_recognizers import EntityRecognizer
 
 _presidio = require("presidio_analyzer", "presidio")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bcrf.io.extras import require
-from spacy_bcrf.analysis.redaction import STYLES, Replacer
+from spacy_bcrf.analysis.redact import STYLES, Replacer
 
 _operators = require("presidio_anonymizer.operators", "presidio")
 _Base: Any = _operators.Operator

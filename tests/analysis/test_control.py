@@ -12,8 +12,7 @@ from spacy.training import Example
 from thinc.api import Config
 from tiny_training import network, train
 
-from spacy_bcrf.analysis.loading import hash_texts, make_examples
-from spacy_bcrf.analysis.promises import (
+from spacy_bcrf.analysis.control.promises import (
     Evidence,
     Loss,
     Promise,
@@ -23,7 +22,7 @@ from spacy_bcrf.analysis.promises import (
     list_promises,
     split_promise,
 )
-from spacy_bcrf.analysis.risk_control import (
+from spacy_bcrf.analysis.control.risk import (
     Units,
     betting_p_values,
     binomial_interval,
@@ -35,6 +34,7 @@ from spacy_bcrf.analysis.risk_control import (
     hoeffding_bentkus_p_values,
     last_certified,
 )
+from spacy_bcrf.analysis.loading import hash_texts, make_examples
 from spacy_bcrf.pipeline.settings import Control
 
 WORDS = ["Ann", "saw", "Rome", "and", "Kim"]

@@ -10,8 +10,8 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_bcrf import analysis
 from spacy_bcrf.analysis.cross_fitting import train_sparse_chain
-from spacy_bcrf.analysis.curve import POWERS, fit_curve, fit_power_law, value
-from spacy_bcrf.cli.curve import curve_cli
+from spacy_bcrf.analysis.learning_curve import POWERS, fit_curve, fit_power_law, value
+from spacy_bcrf.cli.curve_cli import curve_cli
 from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 

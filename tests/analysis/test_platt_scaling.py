@@ -9,7 +9,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from tiny_training import network, train
 
-from spacy_bcrf.analysis.calibration import Calibration, measure_reliability
+from spacy_bcrf.analysis.calibrate import Calibration, measure_reliability
 from spacy_bcrf.pipeline.platt_scaling import MIN_GROUP, PlattScaling
 
 

@@ -28,8 +28,8 @@ from typer.testing import CliRunner
 
 import spacy_bcrf
 from spacy_bcrf.cli import app
-from spacy_bcrf.cli.pages.audit import audit_page
-from spacy_bcrf.cli.pages.lattice import lattice_page
+from spacy_bcrf.cli.pages.audit_page import audit_page
+from spacy_bcrf.cli.pages.lattice_page import lattice_page
 from spacy_bcrf.cli.review.page import fill_page
 from tests.tiny_training import network, train
 

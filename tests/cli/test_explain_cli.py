@@ -10,7 +10,7 @@ from spacy.tokens import DocBin, Span
 from spacy.training import Example
 from tiny_training import network, train
 
-from spacy_bcrf.cli.pages.lattice import lattice, lattice_page
+from spacy_bcrf.cli.pages.lattice_page import lattice, lattice_page
 from spacy_bcrf.layers.linear_chain import sparse_chain
 
 run = command("explain")

@@ -5,7 +5,7 @@ from typing import Any
 from spacy.language import Language
 from thinc.api import Config
 
-from spacy_bcrf.analysis.migration import FACTORIES, migrate_config
+from spacy_bcrf.analysis.migrate import FACTORIES, migrate_config
 
 _create_pipe = Language.create_pipe
 

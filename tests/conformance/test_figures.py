@@ -17,7 +17,7 @@ from spacy.util import minibatch
 from bcrf.io.text import find_file
 from bcrf.schemes import BIO, Span, read_spans
 from spacy_bcrf.analysis.evaluation import Annotation, Evaluation, match_spans, score
-from spacy_bcrf.analysis.reporting import report
+from spacy_bcrf.analysis.report import report
 from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.formats.columns import read_columns
 

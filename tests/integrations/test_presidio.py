@@ -10,7 +10,7 @@ presidio = pytest.importorskip("presidio_analyzer", reason="needs the extra pres
 
 from presidio_analyzer.nlp_engine import SpacyNlpEngine  # noqa: E402
 
-from spacy_bcrf.analysis.redaction import find_regions  # noqa: E402
+from spacy_bcrf.analysis.redact import find_regions  # noqa: E402
 from spacy_bcrf.integrations.presidio import BCRFRecognizer  # noqa: E402
 from spacy_bcrf.pipeline.settings import Control  # noqa: E402
 

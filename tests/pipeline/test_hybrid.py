@@ -15,8 +15,8 @@ from test_tagger import TaggerSuite
 from tiny_training import LISTENER, TOK2VEC, network, train, update
 
 from spacy_bcrf.layers.linear_chain import sparse_chain
-from spacy_bcrf.sparse.explain import explain_choice
 from spacy_bcrf.sparse.model import SparseChain
+from spacy_bcrf.sparse.named_weights import explain_choice
 
 TEMPLATES = ["w[-1..1]"]
 SPARSE = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": TEMPLATES}

@@ -15,7 +15,7 @@ from bcrf.linear.templates import TemplateError
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.bulk.learner import find_chain
 from spacy_bcrf.layers.linear_chain import sparse_chain
-from spacy_bcrf.sparse.explain import name_known
+from spacy_bcrf.sparse.named_weights import name_known
 from spacy_bcrf.sparse.two_pass import ENDS, FOLDS, LEAST_SENTENCES, are_long, pool
 
 CHAIN = {"@architectures": "spacy-bcrf.LinearChain.v1", "objective": "crf"}

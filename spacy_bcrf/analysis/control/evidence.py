@@ -1,0 +1,252 @@
+"""The units of gold documents that a promise is about, and the threshold that keeps a promise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.training import Example
+from spacy.util import minibatch
+from tqdm import tqdm
+
+from spacy_bcrf.annotation.arrays import doc_lengths
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.settings import check_promise
+
+from ..loading import check_common
+from .risk import (
+    MAX_DOCUMENTS,
+    Counts,
+    Floats,
+    Units,
+    betting_p_values,
+    binomial_p_values,
+    count_units,
+    estimate_documents,
+    excess_losses,
+    fewest_documents,
+    hoeffding_bentkus_p_values,
+    last_certified,
+)
+
+# From the safest threshold to the boldest.
+GRIDS: dict[str, Floats] = {
+    "precision": np.concatenate([1 - np.geomspace(1e-5, 0.01, 20), np.linspace(0.98, 0, 99)]),
+    "recall": np.geomspace(1e-4, 1, 121),
+}
+UNITS = ("span", "document")
+
+
+class Loss(NamedTuple):
+    """What a promise counts as the loss of a document.
+
+    unit: "span", the share of its units that are wrong; "document", whether any is. max_units: a
+    document with n units weighs min(n, max_units), with the unit "span".
+    """
+
+    unit: str = "span"
+    max_units: int = 1
+
+    def check(self) -> None:
+        """Raise ValueError for an unknown unit, or if documents are to have two weights."""
+        if self.unit not in UNITS:
+            raise ValueError(f"unit must be span or document, got {self.unit!r}")
+        if self.unit == "document" and self.max_units != 1:
+            raise ValueError(
+                f"max_units {self.max_units} contradicts the unit document, where each document "
+                "weighs the same"
+            )
+
+    def excess(self, counts: Counts, risk: float) -> Floats:
+        """Return `risk_control.excess_losses`."""
+        counts = counts.by_document() if self.unit == "document" else counts
+        return excess_losses(counts, risk, self.max_units)
+
+    def p_values(self, excess: Floats, risk: float, level: float) -> Floats:
+        """Return p-values (K,). The kind of loss alone chooses the test, not the data.
+
+        Losses of 0 and 1 have an exact one. Bets are better where documents weigh differently, and
+        the Hoeffding-Bentkus bound where they weigh the same.
+        """
+        if self.unit == "document":
+            return binomial_p_values(excess, risk)
+        if self.max_units > 1:
+            return betting_p_values(excess, risk, level)
+        return hoeffding_bentkus_p_values(excess, risk)
+
+
+SPANS = Loss()
+"""The mean over documents of the share of wrong units."""
+
+
+class Promise(NamedTuple):
+    """A promised precision or recall of some labels together.
+
+    level: the probability that the promise is broken.
+    """
+
+    labels: tuple[str, ...]
+    value: float
+    level: float
+
+
+def describe_promise(kind: str, promise: Promise, unit: str) -> str:
+    """Return a promise as text, such as "recall 0.9 a document of PERSON"."""
+    per = " a document" if unit == "document" else ""
+    return f"{kind} {promise.value:g}{per} of {', '.join(promise.labels)}"
+
+
+class Kept(NamedTuple):
+    """A promise, its threshold and what the gold documents say about it.
+
+    n_docs: documents with units of these labels. measured: their precision or recall.
+    share: the share of units that reach the threshold.
+    """
+
+    promise: Promise
+    threshold: float
+    n_docs: int
+    measured: float
+    share: float
+
+
+class Evidence:
+    """The units of gold documents that a promise is about, with their posteriors.
+
+    precision: predictions with gold annotation. recall: gold spans with a label of the component;
+    one that no prediction can match has the posterior 0. The components before it must have
+    annotated the predicted documents.
+
+    ValueError if all gold labels are unknown to the component, or if no document has a unit.
+    """
+
+    def __init__(self, pipe: Any, examples: Sequence[Example], promise: str) -> None:
+        """pipe: a `SequenceLabeler`. promise: one of PROMISES."""
+        check_promise(pipe.name, pipe.codec, promise)
+        found = set().union(*(pipe.codec.find_labels(eg.reference) for eg in examples))
+        check_common(pipe, found)
+        self._labels = pipe.labels
+        read = _read_predictions if promise == "precision" else _read_gold_spans
+        found_in: list[tuple[NDArray, ...]] = []
+        shown = tqdm(examples, "predicting", unit="docs", delay=1, disable=None)
+        for i, batch in enumerate(minibatch(shown, BATCH_SIZE)):
+            of_doc, *columns = read(pipe, batch)
+            found_in.append((of_doc + i * BATCH_SIZE, *columns))
+        docs, labels, posteriors, correct = map(np.concatenate, zip(*found_in, strict=True))
+        n = len(examples)
+        if not len(docs):
+            what = "predictions with gold annotation" if promise == "precision" else "gold spans"
+            raise ValueError(f"[{pipe.name}] the {n} gold documents have no {what}")
+        self.units = Units(docs, posteriors.astype("float64"), correct.astype(bool), n)
+        self.labels: NDArray[np.int64] = labels.astype("int64")
+        """The label index (M,) of each unit."""
+
+    def of(self, labels: Sequence[str]) -> Units:
+        """Return the units of some labels."""
+        ids = [self._labels.index(label) for label in labels]
+        return self.units.select(np.isin(self.labels, ids))
+
+
+def fit_threshold(
+    units: Units, kind: str, promise: Promise, loss: Loss = SPANS, name: str = "control"
+) -> Kept:
+    """Return the boldest threshold that keeps a promise with probability 1 - level.
+
+    By default, the risk is the mean over documents with units of the share of wrong units. The
+    units are a document's predictions from the threshold on, or its gold spans. A gold span below
+    the threshold is wrong. The bound of the risk is 1 - value. The documents must be exchangeable
+    with future documents, and unknown to the model.
+
+    kind: "precision" or "recall". ValueError if no threshold of GRIDS keeps the promise.
+    """
+    thresholds = GRIDS[kind]
+    occupied = np.unique(units.docs)
+    units = units._replace(docs=np.searchsorted(occupied, units.docs), n_docs=len(occupied))
+    risk = 1 - promise.value
+    budgets = split_level(kind, promise)
+    counts = count_units(kind, units, thresholds)
+    excess = loss.excess(counts, risk)
+    best = last_certified(loss.p_values(excess, risk, float(budgets.max())), budgets)
+    if best is None:
+        raise ValueError(_explain_failure(kind, promise, name, excess, budgets, loss))
+    measured = 1 - measure_loss(Counts(*(part[:, [best]] for part in counts)), loss)
+    threshold = float(thresholds[best])
+    share = float((units.posteriors >= threshold).mean())
+    return Kept(promise, threshold, units.n_docs, float(measured[0]), share)
+
+
+def measure_loss(counts: Counts, loss: Loss) -> Floats:
+    """Return the weighted mean loss (K,) of the documents, which a promise bounds."""
+    totals = counts.by_document().total if loss.unit == "document" else counts.total
+    weights = (totals.clip(max=loss.max_units) / loss.max_units).sum(0)
+    return loss.excess(counts, 0).sum(0) / weights.clip(min=1e-12)
+
+
+def split_level(kind: str, promise: Promise) -> Floats:
+    """Return the level (K,) that each threshold of the grid starts with.
+
+    Recall falls with the threshold, so all starts at the lowest one. Few predictions reach the
+    highest thresholds. So a precision promise has four starts: the promised precision, which is
+    safe for calibrated posteriors, a lower one, and two higher ones for a model that is too sure.
+    """
+    thresholds = GRIDS[kind]
+    budgets = np.zeros(len(thresholds))
+    if kind == "recall":
+        budgets[0] = promise.level
+        return budgets
+    starts = [max(0, 1 - (1 - promise.value) / part) for part in (1 / 3, 1, 4, 16)]
+    for start in starts:
+        budgets[np.abs(thresholds - start).argmin()] += promise.level / len(starts)
+    return budgets
+
+
+def _explain_failure(
+    kind: str, promise: Promise, name: str, excess: Floats, budgets: Floats, loss: Loss
+) -> str:
+    n, risk = len(excess), 1 - promise.value
+    who = f"[{name}] {kind} {promise.value:g} of {', '.join(promise.labels)}"
+    fewest = fewest_documents(risk, float(budgets.max()))
+    needed = estimate_documents(excess, risk, budgets, loss.max_units > 1)
+    if needed is None and n >= fewest:
+        return (
+            f"{who}: no threshold reaches it on these {n} documents. As far as they tell, it needs "
+            f"more than {MAX_DOCUMENTS:,}. Promise less, or train a better model"
+        )
+    units = "predictions" if kind == "precision" else "gold spans"
+    more = "" if needed is None else f", and about {max(needed, fewest):,} with as many errors"
+    need = f"at least {fewest} such documents, even without any error{more}"
+    if needed is not None and n >= fewest:
+        need = f"about {max(needed, fewest, n + 1):,} such documents, or promise less"
+    few = f"{n} documents have {units} of these labels, too few for the promise"
+    return f"{who}: {few}. It needs {need}"
+
+
+def _read_predictions(pipe: Any, batch: Sequence[Example]) -> tuple[NDArray, ...]:
+    """Return document, label, posterior and correctness of each prediction."""
+    potentials, predictions, correct = pipe.compare_with_gold(batch, ignore_annotation=False)
+    p = pipe.confidences(pipe.posterior(potentials), predictions)
+    ends = doc_lengths([example.predicted for example in batch]).cumsum()
+    return ends.searchsorted(predictions[0], side="right"), predictions[-1], p, correct
+
+
+def _read_gold_spans(pipe: Any, batch: Sequence[Example]) -> tuple[NDArray, ...]:
+    """Return document, label, posterior and True of each gold span."""
+    docs = [example.predicted for example in batch]
+    potentials = pipe.find_potentials(docs)
+    label_ids = {label: i for i, label in enumerate(pipe.labels)}
+    offsets = np.append(0, doc_lengths(docs).cumsum()).tolist()
+    rows = []
+    for i, (doc, example) in enumerate(zip(docs, batch, strict=True)):
+        for gold in pipe.codec.find_spans(example.reference):
+            if gold.label_ in label_ids:
+                span = doc.char_span(gold.start_char, gold.end_char)
+                at = (span.start, span.end) if span else (0, 0)
+                rows.append((i, *(offsets[i] + token for token in at), label_ids[gold.label_]))
+    of_doc, starts, ends, labels = np.array(rows, dtype="int64").reshape(-1, 4).T
+    exists = ends > starts
+    p = np.zeros(len(rows))
+    given = tuple(part[exists].astype("int32") for part in (starts, ends, labels))
+    p[exists] = pipe.confidences(pipe.posterior(potentials), given)
+    return of_doc, labels, p, np.ones(len(rows), dtype=bool)

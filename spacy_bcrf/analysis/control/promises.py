@@ -1,0 +1,355 @@
+"""Promises of precision or recall: thresholds on exact posteriors, tested on gold documents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.util import minibatch
+
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.settings import PROMISES, Control
+
+from ..loading import check_unseen, find_labeler, make_examples
+from ..result import Result, make_axes
+from .evidence import (
+    GRIDS,
+    Evidence,
+    Kept,
+    Loss,
+    Promise,
+    describe_promise,
+    fit_threshold,
+    measure_loss,
+)
+from .risk import Counts, Floats, binomial_interval, count_units
+
+VALUES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+"""The promised values of a `PromiseTable`."""
+ASSUMPTION = (
+    "The promise holds for new documents from the same source as these, which neither training nor "
+    "`calibrate` has seen. `monitor` watches whether new documents are like these"
+)
+
+Labels = str | tuple[str, ...]
+"""A label, or labels that are promised together."""
+
+
+def split_promise(
+    labels: Sequence[str], value: float | None, of_labels: Mapping[Any, float], confidence: float
+) -> list[Promise]:
+    """Return the promises: one of each group in `of_labels`, and one of all other labels together.
+
+    of_labels: by `Labels`. Bonferroni: each promise may be broken with probability (1 - confidence)
+    / number of promises. ValueError for unknown labels, for a label with two promises, and for
+    numbers that are not between 0 and 1.
+    """
+    groups = {(key,) if isinstance(key, str) else tuple(key): x for key, x in of_labels.items()}
+    named = {"confidence": confidence, **{", ".join(key): x for key, x in groups.items()}}
+    if value is not None:
+        named["the promise"] = value
+    for name, number in named.items():
+        if not 0 < number < 1:
+            raise ValueError(f"{name} must be between 0 and 1, both excluded, got {number}")
+    given = [label for group in groups for label in group]
+    if unknown := [label for label in given if label not in labels]:
+        raise ValueError(
+            f"unknown labels {', '.join(unknown)}; expected --label to name {', '.join(labels)}"
+        )
+    if twice := sorted({label for label in given if given.count(label) > 1}):
+        raise ValueError(f"{', '.join(twice)}: has several promises, which contradict each other")
+    others = tuple(label for label in labels if label not in given)
+    if value is not None and others:
+        groups[others] = value
+    return [Promise(group, x, (1 - confidence) / len(groups)) for group, x in groups.items()]
+
+
+@dataclass(repr=False)
+class Controlled(Result):
+    """A component with a promise.
+
+    name: of the component. kind: "precision" or "recall". kept: the promises and their thresholds.
+    n_docs: number of gold documents. n_candidates: number of candidate spans in them. notes: doubts
+    about the gold documents.
+    """
+
+    name: str
+    kind: str
+    kept: list[Kept]
+    n_docs: int
+    n_candidates: int
+    unit: str = "span"
+    notes: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        promised = "; ".join(
+            f"{describe_promise(self.kind, one.promise, self.unit)} at threshold "
+            f"{one.threshold:.4g}"
+            for one in self.kept
+        )
+        return f"Controlled({self.name}: {promised})"
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of a table, with a header."""
+        rows = [("labels", "promised", "threshold", "measured", "kept share")]
+        for (labels, value, _), threshold, _, measured, share in self.kept:
+            numbers = f"{value:g}", f"{threshold:.4g}", f"{measured:.4f}", f"{share:.3f}"
+            rows.append((", ".join(labels), *numbers))
+        return [*rows]
+
+    def plot(self) -> Any:
+        """Return a Matplotlib figure: promised and measured values of each promise."""
+        figure, axes = make_axes()
+        names = [", ".join(one.promise.labels) for one in self.kept]
+        axes.barh(names, [one.measured for one in self.kept], color="silver", label="measured")
+        values = [one.promise.value for one in self.kept]
+        axes.scatter(values, names, marker="|", s=400, color="black", label="promised")
+        axes.set_xlabel(self.kind)
+        axes.legend()
+        return figure
+
+
+def control(
+    nlp: Language,
+    gold: Sequence[Doc],
+    pipe: str | None = None,
+    *,
+    recall: float | None = None,
+    precision: float | None = None,
+    of_labels: Mapping[Any, float] | None = None,
+    confidence: float = 0.95,
+    unit: str = "span",
+    max_units: int = 1,
+) -> Controlled:
+    """Find posterior thresholds that keep a promise on new documents, and set them.
+
+    The promise holds for documents from the same source as `gold`, which neither training nor
+    `calibrate` has seen. The config of the component has the thresholds too.
+
+    recall, precision: the promised value, one of them. of_labels: promises of single labels, or of
+    tuples of labels. confidence: the probability that all promises are kept. unit: "span", the mean
+    over documents of their recall or precision; "document", the share of the documents with gold
+    spans of which none is missed, or of the documents with predictions of which none is wrong.
+    max_units: see `Loss`. ValueError as from `check_unseen`, `split_promise`, `Loss.check`,
+    `Evidence` and `fit_threshold`.
+    """
+    if (recall is None) == (precision is None):
+        raise ValueError("expected either recall or precision, such as precision 0.95")
+    loss = Loss(unit, max_units)
+    loss.check()
+    name, labeler = find_labeler(nlp, pipe)
+    kind, value = ("precision", precision) if recall is None else ("recall", recall)
+    promises = split_promise(labeler.labels, value, of_labels or {}, confidence)
+    notes = check_unseen(labeler, gold)
+    examples = make_examples(nlp, name, gold)
+    evidence = Evidence(labeler, examples, kind)
+    notes += doubt_source(labeler, examples)
+    kept = [fit_threshold(evidence.of(one.labels), kind, one, loss, name) for one in promises]
+    found = [(label, i, one) for i, one in enumerate(kept) for label in one.promise.labels]
+    labeler.control = Control(
+        kind,
+        tuple(label for label, *_ in found),
+        tuple(one.threshold for *_, one in found),
+        labeler.temperature,
+        tuple(one.promise.value for *_, one in found),
+        tuple(i for _, i, _ in found),
+        confidence,
+        *loss,
+    )
+    nlp.get_pipe_config(name)["control"] = labeler.settings["control"]
+    n_candidates = sum(
+        len(prediction.candidates or ())
+        for batch in minibatch(examples, nlp.batch_size)
+        for prediction in labeler.predict([example.predicted for example in batch])
+    )
+    return Controlled(name, kind, kept, len(examples), n_candidates, unit, notes)
+
+
+def measure_promises(labeler: Any, examples: Sequence[Example]) -> list[dict[str, Any]]:
+    """Return the promises of a component and what gold documents reach, as JSON values.
+
+    `low` and `high` bound the reached value with confidence 95%: percentiles of 1,000 bootstrap
+    samples of the documents, or exact for promises a document. All are None without a unit.
+    """
+    promise = labeler.control
+    if promise is None or not promise.values:
+        return []
+    loss = Loss(promise.unit, promise.max_units)
+    evidence = _try_evidence(labeler, examples, promise.promise)
+    found = []
+    for group in sorted(set(promise.groups)):
+        at = [i for i, of_label in enumerate(promise.groups) if of_label == group]
+        labels = [promise.labels[i] for i in at]
+        row = {"kind": promise.promise, "labels": labels, "promised": promise.values[at[0]]}
+        row |= {"unit": loss.unit, "documents": 0, "reached": None, "low": None, "high": None}
+        units = None if evidence is None else evidence.of(labels)
+        if units is not None and len(units.docs):
+            thresholds = np.array([promise.thresholds[at[0]]], dtype="float64")
+            counts = count_units(promise.promise, units, thresholds)
+            row |= _reached(counts.take(counts.total[:, 0] > 0), loss)
+        found.append(row)
+    return found
+
+
+def _reached(counts: Counts, loss: Loss) -> dict[str, Any]:
+    n = len(counts.total)
+    if not n:
+        return {}
+    reached = 1 - float(measure_loss(counts, loss)[0])
+    if loss.unit == "document":
+        bounds = binomial_interval(round(n * (1 - reached)), n)
+    else:
+        drawn = np.random.default_rng(0).integers(0, n, (1000, n))
+        samples = [measure_loss(counts.take(i), loss)[0] for i in drawn]
+        bounds = tuple(np.percentile(samples, (2.5, 97.5)).tolist())
+    return {"documents": n, "reached": reached, "low": 1 - bounds[1], "high": 1 - bounds[0]}
+
+
+def doubt_source(labeler: Any, examples: Sequence[Example]) -> list[str]:
+    """Return a note if calibrated probabilities are wrong on documents: another source, perhaps."""
+    if not labeler.calibrated_on:
+        return []
+    evidence = _try_evidence(labeler, examples, "precision")
+    if evidence is None:
+        return []
+    units = evidence.units
+    excess = units.sum_by_doc(units.posteriors - units.correct)
+    of_chance = (units.posteriors * (1 - units.posteriors)).sum()
+    z = excess.sum() / max(1e-12, math.sqrt(max(of_chance, (excess**2).sum())))
+    if math.erfc(abs(z) / math.sqrt(2)) > 0.01:
+        return []
+    return [
+        f"the calibrated probabilities are {units.posteriors.mean():.3f} on average, but "
+        f"{units.correct.mean():.3f} of the predictions are right: these documents may come from "
+        "another source than the documents of `calibrate`. The promise is about their source"
+    ]
+
+
+def _try_evidence(labeler: Any, examples: Sequence[Example], kind: str) -> Evidence | None:
+    """Return what a promise is about; None without units, or if the annotation has no promise."""
+    with suppress(ValueError):
+        return Evidence(labeler, examples, kind)
+    return None
+
+
+class Offer(NamedTuple):
+    """A promise that could be made, and what it costs.
+
+    threshold: None if no threshold keeps the promise, and `reason` says why. measured: of the
+    documents. recall: the share of gold spans that reach it, NaN if unknown. spans: a document.
+    """
+
+    kind: str
+    value: float
+    threshold: float | None
+    measured: float
+    recall: float
+    spans: float
+    reason: str = ""
+
+
+@dataclass(repr=False)
+class PromiseTable(Result):
+    """The promises that a component can make, all at once, and their costs.
+
+    confidence: that all of them are kept. confidence_each: of one alone, for `control`.
+    """
+
+    name: str
+    offers: list[Offer]
+    n_docs: int
+    confidence: float
+    confidence_each: float
+    unit: str
+    max_units: int
+    notes: list[str]
+
+    def __repr__(self) -> str:
+        # The values rise.
+        best = {o.kind: o.value for o in self.offers if o.threshold is not None}
+        found = ", ".join(f"{kind} up to {value:g}" for kind, value in best.items())
+        return f"PromiseTable({self.name}: {found or 'none'})"
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of a table, with a header."""
+        rows: list[tuple[str, ...]]
+        rows = [("promise", "threshold", "measured", "recall", "spans a document")]
+        for o in self.offers:
+            found = ("none", "", "", "")
+            if o.threshold is not None:
+                recall = "" if math.isnan(o.recall) else f"{o.recall:.4f}"
+                found = f"{o.threshold:.4g}", f"{o.measured:.4f}", recall, f"{o.spans:.2f}"
+            rows.append((f"{o.kind} {o.value:g}", *found))
+        return rows
+
+    def plot(self) -> Any:
+        """Return a Matplotlib figure: recall by promised precision, spans by promised recall."""
+        figure, both = make_axes(1, 2, width=9, height=4)
+        costs = {"precision": ("recall", "recall"), "recall": ("spans", "candidates a document")}
+        for axes, kind in zip(both, PROMISES, strict=True):
+            cost, label = costs[kind]
+            made = [o for o in self.offers if o.kind == kind and o.threshold is not None]
+            axes.plot([o.value for o in made], [getattr(o, cost) for o in made], marker="o")
+            axes.set(xlabel=f"promised {kind}", ylabel=label, xlim=(min(VALUES), 1))
+        return figure
+
+
+def list_promises(
+    nlp: Language,
+    gold: Sequence[Doc],
+    pipe: str | None = None,
+    *,
+    confidence: float = 0.95,
+    unit: str = "span",
+    max_units: int = 1,
+) -> PromiseTable:
+    """Return the promises of VALUES for all labels together, with thresholds and costs.
+
+    All hold at once with this confidence (Bonferroni), so one may choose after a look. `control`
+    with `confidence_each` then finds the threshold of the table. ValueError as from `control`.
+    """
+    loss = Loss(unit, max_units)
+    loss.check()
+    name, labeler = find_labeler(nlp, pipe)
+    split_promise(labeler.labels, None, {}, confidence)
+    notes = check_unseen(labeler, gold)
+    examples = make_examples(nlp, name, gold)
+    notes += doubt_source(labeler, examples)
+    evidence = {kind: _try_evidence(labeler, examples, kind) for kind in PROMISES}
+    given = {kind: found.units for kind, found in evidence.items() if found is not None}
+    if not given:
+        Evidence(labeler, examples, "precision")  # raises ValueError with the reason
+    level = (1 - confidence) / (len(VALUES) * len(given))
+    candidates = _candidates(labeler, examples) if "recall" in given else np.zeros(0)
+    offers = []
+    for kind, found in given.items():
+        for value in VALUES:
+            try:
+                kept = fit_threshold(found, kind, Promise(labeler.labels, value, level), loss, name)
+            except ValueError as error:
+                offers.append(Offer(kind, value, None, math.nan, math.nan, math.nan, str(error)))
+                continue
+            reached = found.posteriors >= kept.threshold
+            spans = found.posteriors if kind == "precision" else candidates
+            n_right = (reached & found.correct).sum()
+            recall = n_right / len(given["recall"].docs) if "recall" in given else math.nan
+            costs = float(recall), float((spans >= kept.threshold).sum() / len(examples))
+            offers.append(Offer(kind, value, kept.threshold, kept.measured, *costs))
+    each = 1 - level
+    return PromiseTable(name, offers, len(examples), confidence, each, unit, max_units, notes)
+
+
+def _candidates(labeler: Any, examples: Sequence[Example]) -> Floats:
+    """Return the posteriors of all spans that a recall promise can have as candidates."""
+    least, found = float(GRIDS["recall"][0]), [np.zeros(0)]
+    for batch in minibatch(examples, BATCH_SIZE):
+        posterior = labeler.posterior(labeler.find_potentials([eg.predicted for eg in batch]))
+        found.append(labeler.codec.candidates(posterior, least, labeler.model.ops)[-1])
+    return np.concatenate(found).astype("float64")

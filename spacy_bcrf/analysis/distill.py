@@ -1,0 +1,365 @@
+"""`distill`: a small sparse linear chain that learns soft labels of a pipeline or of annotators."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+from spacy.util import minibatch
+from thinc.api import Optimizer
+from tqdm import tqdm
+
+from bcrf.chain import CRF, Marginals, Potentials, viterbi
+from bcrf.io.atomic import replacing
+from bcrf.kernels import Array
+from spacy_bcrf.annotation.arrays import doc_lengths
+from spacy_bcrf.corpora.formats.annotators import Annotated
+from spacy_bcrf.corpora.identity import keep_identity
+from spacy_bcrf.layers.protocol import get_hooks
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.pipeline.soft_gold import update_towards
+
+from .aggregate import Reliability, aggregate
+from .combine import own_tok2vec
+from .loading import annotate_before, find_labeler
+from .result import Result
+
+HELD_OUT = 20
+"""The student does not learn each so many documents of a shard, but is compared on them."""
+
+
+@dataclass(repr=False)
+class Distilled(Result):
+    """A student. nlp: its pipeline. name: of the component. losses: mean loss a document by pass.
+
+    reliability: of the annotators, empty for a pipeline as the teacher. agreement: by label, F of
+    the student's predictions against the teacher's on `n_held_out` documents that it did not learn.
+    n_reused: number of shards that an earlier call had labeled, of n_shards.
+    """
+
+    nlp: Language
+    name: str
+    losses: list[float]
+    reliability: dict[str, Reliability]
+    agreement: dict[str, float] = field(default_factory=dict)
+    n_held_out: int = 0
+    n_reused: int = 0
+    n_shards: int = 1
+
+    def __repr__(self) -> str:
+        return f"{self.name}: mean loss a document {self.losses[0]:.3f} to {self.losses[-1]:.3f}"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the reliability of annotators, the agreement by label, and the loss, as text."""
+        for annotator, (n_docs, recall, precision) in self.reliability.items():
+            yield (
+                f"{annotator or 'no name'}: {n_docs:,} documents, estimated recall {recall:.3f} "
+                f"and precision {precision:.3f} of entity tokens"
+            )
+        if self.agreement:
+            yield f"agreement with the teacher on {self.n_held_out:,} texts not learned, F"
+            yield from (f"  {label}: {100 * f:.1f}" for label, f in self.agreement.items())
+        yield repr(self)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of a table, with a header."""
+        rows = [(label, f"{f:.3f}") for label, f in self.agreement.items()]
+        return [("label", "agreement"), *rows]
+
+
+class Shard(NamedTuple):
+    """Documents and their targets. find_target: of the documents with these indices.
+
+    held_out: documents that are not learned. best: the teacher's labelings (N,) of them.
+    """
+
+    docs: list[Doc]
+    find_target: Callable[[Sequence[int]], Marginals]
+    held_out: Sequence[Doc] = ()
+    best: Array | None = None
+
+
+Shards = list[Callable[[], Shard]]
+
+
+def distill(
+    teacher: Language,
+    docs: Iterable[Doc],
+    pipe: str | None = None,
+    *,
+    templates: str | None = None,
+    passes: int = 5,
+    rate: float = 0.3,
+    batch_size: int = 1,
+    shard_size: int = 2000,
+    folder: Path | None = None,
+    identity: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    corpus: str = "the corpus",
+) -> Distilled:
+    """Train a sparse linear chain on the marginals of a trained pipeline on documents.
+
+    docs: without annotation, from the teacher's tokenizer. templates: a template set, by default
+    "pos" for tags, else "ner". rate: of AdaGrad. batch_size: documents in a step. shard_size:
+    documents in memory. folder: keeps the labeled shards, so that the same call resumes. identity:
+    of teacher and documents; another one than that of an earlier call is an error. corpus: its
+    name, for errors. ValueError without documents.
+    """
+    name, labeler = find_labeler(teacher, pipe)
+    own_tok2vec(teacher, name)
+    factory = teacher.get_pipe_meta(name).factory
+    if templates is None:
+        templates = "pos" if labeler.codec.outside is None else "ner"
+    of_teacher = {k: v for k, v in teacher.get_pipe_config(name).items() if k != "factory"}
+    # The targets have the temperature of the teacher. The other settings fit its model alone.
+    of_teacher |= {"temperature": 1.0, "calibration": None, "calibrated_on": []}
+    of_teacher |= {k: v for k, v in (("threshold", 0.0), ("control", None)) if k in of_teacher}
+    nlp = _make_student(teacher, factory, name, of_teacher, templates, rate)
+    with TemporaryDirectory() as temporary:
+        target = Path(temporary) if folder is None else folder
+        if identity is not None:
+            keep_identity(target / "manifest.json", identity)
+        paths, n_reused = _label(teacher, name, docs, target, shard_size)
+        if not paths:
+            raise ValueError(f"{corpus}: there are no texts")
+        shards: Shards = [partial(_read_shard, path, nlp) for path in paths]
+        student: Any = nlp.get_pipe(name)
+        student.codec.state = labeler.codec.state
+        _initialize(nlp, name, labeler.labels, shards[0]().docs)
+        losses = _train(nlp, name, shards, passes, batch_size, seed)
+        agreement, n_held_out = _compare(student, shards)
+    return Distilled(nlp, name, losses, {}, agreement, n_held_out, n_reused, len(paths))
+
+
+def distill_annotators(
+    annotated: Sequence[Annotated],
+    nlp: Language,
+    *,
+    templates: str = "ner",
+    passes: int = 5,
+    rate: float = 0.3,
+    batch_size: int = 1,
+    seed: int = 0,
+    corpus: str = "the corpus",
+) -> Distilled:
+    """Train a sparse linear chain on the entities of several annotators, or weighted candidates.
+
+    annotated: see `corpora.formats.annotators`. nlp: the pipeline whose tokenizer made the
+    documents. Other options: see `distill`. ValueError without any entity.
+    """
+    student = _make_student(nlp, "bcrf_ner", "ner", {}, templates, rate)
+    found = {c.label for one in annotated for cs in one.by_annotator.values() for c in cs}
+    if not found:
+        raise ValueError(f"{corpus}: none of the {len(annotated):,} records has an entity")
+    docs = [one.doc for one in annotated]
+    _initialize(student, "ner", sorted(found), docs)
+    pipe: Any = student.get_pipe("ner")
+    crowd = aggregate(annotated, pipe.codec)
+
+    def find_target(at: Sequence[int]) -> Marginals:
+        unary, edges = zip(*(crowd.targets[i] for i in at), strict=True)
+        return Marginals(np.concatenate(unary), np.concatenate(edges))
+
+    shards: Shards = [lambda: Shard(docs, find_target)]
+    losses = _train(student, "ner", shards, passes, batch_size, seed)
+    return Distilled(student, "ner", losses, crowd.reliability)
+
+
+def learn(
+    pipe: SequenceLabeler,
+    docs: Sequence[Doc],
+    find_target: Callable[[Sequence[int]], Marginals],
+    *,
+    passes: int,
+    batch_size: int | None = None,
+    drop: float = 0.0,
+    sgd: Optimizer | None = None,
+    seed: int = 0,
+    progress: str | None = None,
+) -> list[float]:
+    """Learn from targets in several passes, each in a new random order.
+
+    find_target: returns the target marginals of the documents with these indices.
+    batch_size: number of documents in a step, by default 1 for a sparse linear chain, else 8.
+    progress: title of the progress bar, None without.
+
+    Returns the mean loss a document of each pass.
+    """
+    if batch_size is None:
+        batch_size = 8 if get_hooks(pipe.model).learn is None else 1
+    rng = random.Random(seed)
+    order = [i for i, doc in enumerate(docs) if len(doc)]
+    losses = []
+    bar = tqdm(
+        total=passes * len(order), desc=progress, unit="docs", disable=progress is None, delay=1
+    )
+    with bar:
+        for _ in range(passes):
+            rng.shuffle(order)
+            total = 0.0
+            for batch in minibatch(order, batch_size):
+                of_batch = [docs[i] for i in batch]
+                total += update_towards(pipe, of_batch, find_target(batch), drop=drop, sgd=sgd)
+                bar.update(len(batch))
+            losses.append(total / max(len(order), 1))
+    return losses
+
+
+def teacher_chain(
+    teacher: SequenceLabeler, docs: Sequence[Doc], temperature: float | None = None
+) -> Potentials:
+    """Return the chain of a component's probabilities, see `SequenceLabeler.posterior`.
+
+    temperature: by default the component's.
+    """
+    return Potentials.join(
+        [
+            teacher.posterior(teacher.find_potentials(batch), temperature)
+            for batch in minibatch(docs, BATCH_SIZE)
+        ]
+    )
+
+
+def _train(
+    nlp: Language, name: str, shards: Shards, passes: int, batch_size: int, seed: int
+) -> list[float]:
+    """Train a sparse chain, with one shard in memory. RETURNS the mean loss of each pass."""
+    pipe: Any = nlp.get_pipe(name)
+    order = np.random.default_rng(seed)
+    losses = []
+    with tqdm(total=passes * len(shards), desc=f"[{name}] learning", unit="shards") as bar:
+        for number in range(passes):
+            total, n_docs = 0.0, 0
+            for i in order.permutation(len(shards)).tolist():
+                docs, find_target, *_ = shards[i]()
+                (loss,) = learn(
+                    pipe, docs, find_target, passes=1, batch_size=batch_size, seed=seed + number
+                )
+                total, n_docs = total + loss * len(docs), n_docs + len(docs)
+                bar.update()
+            losses.append(total / n_docs)
+    return losses
+
+
+def _compare(student: SequenceLabeler, shards: Shards) -> tuple[dict[str, float], int]:
+    """Return F against the teacher's best labelings by label, and the number of documents."""
+    codec, counts, n_docs = student.codec, np.zeros((3, len(student.labels))), 0
+    for make in shards:
+        *_, docs, best = make()
+        if best is None:
+            continue
+        n_docs += len(docs)
+        found = student.decode(student.find_potentials(docs))
+        one, other = (
+            set(zip(*(x.tolist() for x in codec.predictions(tags, doc_lengths(docs))), strict=True))
+            for tags in (best, found)
+        )
+        for row, spans in enumerate((one & other, one, other)):
+            np.add.at(counts[row], [label for *_, label in spans], 1)
+    both, of_teacher, of_student = counts
+    f = 2 * both / (of_teacher + of_student).clip(min=1)
+    is_known = of_teacher + of_student > 0
+    by_label = zip(student.labels, f.tolist(), is_known.tolist(), strict=True)
+    return {label: value for label, value, known in by_label if known}, n_docs
+
+
+def _make_student(
+    base: Language, factory: str, name: str, config: dict[str, Any], templates: str, rate: float
+) -> Language:
+    """Return a pipeline with the tokenizer of another one and a sparse chain. It has no weights."""
+    nlp = spacy.blank(
+        base.lang or "xx", config={"nlp": {"tokenizer": base.config["nlp"]["tokenizer"]}}
+    )
+    tokenizer, of_base = cast(Any, nlp.tokenizer), cast(Any, base.tokenizer)
+    if hasattr(of_base, "to_bytes"):
+        tokenizer.from_bytes(of_base.to_bytes())
+    model = {
+        "@architectures": "spacy-bcrf.LinearChain.v1",
+        "templates": templates,
+        "objective": "crf",
+        "optimizer": "adagrad",
+        "rate": rate,
+        # Soft targets regularize already.
+        "feature_dropout": 0.0,
+    }
+    nlp.add_pipe(factory, name, config={**config, "model": model})
+    return nlp
+
+
+def _initialize(nlp: Language, name: str, labels: Iterable[str], docs: Sequence[Doc]) -> None:
+    """Make the weights of a student. Training adds the features of further documents."""
+    pipe: Any = nlp.get_pipe(name)
+    for label in labels:
+        pipe.add_label(label)
+    with warnings.catch_warnings():
+        # The targets are the annotation.
+        warnings.filterwarnings("ignore", message=".* Training cannot learn the labels")
+        nlp.initialize(lambda: [Example(doc, doc) for doc in docs])
+
+
+def _label(
+    teacher: Language, name: str, docs: Iterable[Doc], folder: Path, size: int
+) -> tuple[list[Path], int]:
+    """Write the missing shards, each at once. RETURNS all shards, and how many there were."""
+    paths: list[Path] = []
+    n_reused = 0
+    folder.mkdir(parents=True, exist_ok=True)
+    reading = iter(docs)
+    with tqdm(desc="labeling", unit="docs", delay=1) as bar:
+        while of_shard := list(islice(reading, size)):
+            path = folder / f"{len(paths):06d}"
+            paths.append(path)
+            if path.with_suffix(".npz").exists():
+                n_reused += 1
+            else:
+                _write_shard(path, teacher, name, list(annotate_before(teacher, name, of_shard)))
+            bar.update(len(of_shard))
+    return paths, n_reused
+
+
+def _write_shard(path: Path, base: Language, name: str, docs: list[Doc]) -> None:
+    """Write the words and the teacher's chain of documents. The .npz file completes the shard."""
+    pipe: Any = base.get_pipe(name)
+    chain = teacher_chain(pipe, docs)
+    unary, transitions = map(pipe.model.ops.to_numpy, (chain.unary, chain.transitions))
+    with replacing(path.with_suffix(".spacy")) as part:
+        DocBin(["ORTH", "SPACY"], docs=docs).to_disk(part)
+    with replacing(path.with_suffix(".npz")) as part:
+        np.savez_compressed(part, unary=unary, transitions=transitions)
+
+
+def _read_shard(path: Path, nlp: Language) -> Shard:
+    """Read a shard. The targets are the marginals of the chain."""
+    docs = list(DocBin().from_disk(path.with_suffix(".spacy")).get_docs(nlp.vocab))
+    with np.load(path.with_suffix(".npz")) as arrays:
+        unary, transitions = arrays["unary"], arrays["transitions"]
+    lengths = doc_lengths(docs)
+    n_chains = max(1, len(unary) // max(1, int(lengths.sum())))
+    chain = Potentials(unary, transitions, lengths.repeat(n_chains))
+
+    learned, held_out = (
+        [i for i in range(len(docs)) if (i % HELD_OUT == HELD_OUT - 1) == is_held_out]
+        for is_held_out in (False, True)
+    )
+
+    def of_teacher(at: Iterable[int]) -> Potentials:
+        return chain.take([i * n_chains + c for i in at for c in range(n_chains)])
+
+    def find_target(at: Sequence[int]) -> Marginals:
+        return CRF().marginals(of_teacher(learned[i] for i in at), edges=True)
+
+    best = viterbi(of_teacher(held_out))[0] if held_out else None
+    return Shard([docs[i] for i in learned], find_target, [docs[i] for i in held_out], best)

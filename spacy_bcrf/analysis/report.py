@@ -1,0 +1,236 @@
+"""`report`: scores with intervals, kinds of errors, calibration, and a paired comparison."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+from tqdm import tqdm
+
+from spacy_bcrf.pipeline.codecs import Codec
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+
+from .control.evidence import Evidence
+from .control.promises import measure_promises
+from .evaluation import Annotation, evaluate, read_annotations, read_gold_spans
+from .loading import check_common, find_labeler, make_examples, make_input
+from .report_values import compare, describe
+from .result import Result, make_axes, plot_interval, plot_reliability
+
+
+@dataclass(repr=False)
+class Report(Result):
+    """What gold documents say about a component. values: JSON values, see `report_values`."""
+
+    values: dict[str, Any]
+
+    def __repr__(self) -> str:
+        f = self.values["scores"]["exact"][0]["f"]
+        line = f"{self.values['documents']:,} documents, F {100 * f['value']:.2f}"
+        if f["low"] is not None:
+            line += f" ({100 * f['low']:.2f} to {100 * f['high']:.2f})"
+        if "against" in self.values:
+            difference = self.values["against"]["differences"][0]["f"]
+            line += f", {100 * difference['value']:+.2f} against {self.values['against']['model']}"
+            if difference["p"] is not None:
+                line += f" (p = {difference['p']:.4f})"
+        for row in self.values["calibration"][:1]:
+            line += (
+                f", calibration error {row['error']:.3f} (calibrated: {row['expected_error']:.3f})"
+            )
+        for row in self.values["promises"]:
+            reached = "-" if row["reached"] is None else f"{row['reached']:.3f}"
+            line += f", {row['kind']} {row['promised']:g} promised, {reached} reached"
+        return line
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the values."""
+        return self.values
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of a table, with a header."""
+        rows = [
+            (
+                row["label"] or "all",
+                f"{row['gold']:,}",
+                *(_percent(row[score]) for score in ("precision", "recall", "f")),
+            )
+            for row in self.values["scores"]["exact"]
+        ]
+        return [("label", "gold", "precision", "recall", "F"), *rows]
+
+    def plot(self) -> Any:
+        """Return a Matplotlib figure: F by label with its interval, and reliability."""
+        figure, (left, right) = make_axes(1, 2, width=9, height=4)
+        for row in self.values["scores"]["exact"]:
+            if row["f"]["value"] is not None:
+                plot_interval(left, row["label"] or "all", **row["f"])
+        left.set_xlabel("F")
+        for table in self.values["calibration"][:1]:
+            confidence, accuracy, counts = table["confidence"], table["accuracy"], table["counts"]
+            plot_reliability(right, confidence, accuracy, counts, self.values["component"])
+        return figure
+
+
+def _percent(score: dict[str, float | None]) -> str:
+    value, low, high = score["value"], score["low"], score["high"]
+    interval = "" if low is None or high is None else f" ({100 * low:.1f} to {100 * high:.1f})"
+    return "" if value is None else f"{100 * value:.2f}{interval}"
+
+
+def report(
+    nlp: Language,
+    gold: Sequence[Doc],
+    pipe: str | None = None,
+    *,
+    against: Language | None = None,
+    resamples: int = 2000,
+    seed: int = 0,
+    names: tuple[str, str, str] = ("the pipeline", "the other pipeline", "the corpus"),
+) -> Report:
+    """Judge a component on gold documents, or compare it with another pipeline on them.
+
+    pipe: name of the component, None for the only one. against: a pipeline that predicts the same
+    annotation; its components for it write probabilities from then on. resamples: number of
+    bootstrap samples and of random swaps. names: of both pipelines and the corpus.
+
+    ValueError for documents without annotation, or without a label that a pipeline knows.
+    """
+    model, other_name, corpus = names
+    name, labeler = find_labeler(nlp, pipe, model)
+    codec = labeler.codec
+    for _, component in against.pipeline if against else ():
+        if isinstance(component, SequenceLabeler) and component.codec.what == codec.what:
+            component.annotate = (*dict.fromkeys((*component.annotate, "confidence")),)
+    examples = make_examples(nlp, name, gold)
+    references = [example.reference for example in examples]
+    right = [read_gold_spans(codec, doc) for doc in references]
+    gold_labels = {span.label for of_doc in right for span in of_doc}
+    who = f"{name} of {model}"
+    if not gold_labels:
+        raise ValueError(
+            f"{corpus}: none of the {len(references):,} documents has {codec.what}, which {who} "
+            "predicts"
+        )
+    check_common(labeler, gold_labels)
+    with_posteriors = _add_posteriors(labeler, examples, right) if codec.unit == "span" else right
+    # Before `pipe`: entities that a document has are certain.
+    promises = measure_promises(labeler, examples)
+    labeler.annotate = (*dict.fromkeys((*labeler.annotate, "confidence")),)
+    predicted = _read(labeler.pipe(eg.predicted for eg in examples), codec, len(examples))
+    others = None
+    if against is not None:
+        inputs = [make_input(against, doc) for doc in references]
+        others = _read(against.pipe(inputs), codec, len(inputs))
+        _check_other(other_name, corpus, others, gold_labels, codec.what)
+    labels = _order_labels(labeler.labels, right, predicted, others or ())
+    one = evaluate(codec, references, with_posteriors, predicted, labels)
+    evaluations = [one]
+    texts = [doc.text for doc in references]
+    notes = list(describe_labels(who, gold_labels, set(labeler.labels)))
+    pairs = [(eg.predicted, eg.reference) for eg in examples if codec.unit != "word"]
+    if n_other := sum([t.idx for t in own] != [t.idx for t in given] for own, given in pairs):
+        notes.append(
+            f"{n_other:,} documents have other tokens in {corpus}. This report predicts on the "
+            f"tokens of {model}, as `spacy evaluate` does; `review` and `annotate` keep those of "
+            f"{corpus}, so their counts can differ."
+        )
+    if len(examples) == 1:
+        notes.append("One document: intervals and p-values need several.")
+    values: dict[str, Any] = {
+        "model": model,
+        "component": name,
+        "corpus": corpus,
+        "predicts": codec.what,
+        "unit": codec.unit,
+        "documents": len(examples),
+        "labels": labels,
+        "resamples": resamples,
+        "seed": seed,
+        "notes": notes,
+        "promises": promises,
+        **describe(one, texts, resamples, seed),
+    }
+    if others is not None:
+        other = evaluate(codec, references, right, others, labels)
+        evaluations.append(other)
+        found_labels = {span.label for spans in others for span in spans}
+        notes += describe_labels(other_name, gold_labels, found_labels, "does not predict")
+        if not len(other.predictions()[0]):
+            notes.append(f"{other_name} gives no probabilities: calibration is of {who} only.")
+        values["against"] = {
+            "model": other_name,
+            **describe(other, texts, resamples, seed),
+            **compare(one, other, texts, resamples, seed),
+        }
+    for system, evaluation in zip((who, other_name), evaluations, strict=False):
+        if n_left_out := evaluation.n_left_out:
+            notes.append(
+                f"{n_left_out:,} predictions of {system} are left out: gold has no annotation "
+                "there."
+            )
+    return Report(values)
+
+
+def _read(docs: Any, codec: Codec, n: int) -> list[list[Annotation]]:
+    """Return what annotated documents have, with probabilities."""
+    shown = tqdm(docs, "predicting", n, unit="docs", delay=1, disable=None)
+    return [read_annotations(codec, doc) for doc in shown]
+
+
+def _order_labels(
+    known: Sequence[str],
+    gold: Sequence[Sequence[Annotation]],
+    *found: Sequence[Sequence[Annotation]],
+) -> list[str]:
+    """Return all labels, the most frequent in gold first."""
+    counts = Counter(span.label for of_doc in gold for span in of_doc)
+    others = {span.label for docs in found for of_doc in docs for span in of_doc}
+    return sorted({*known, *counts, *others}, key=lambda label: (-counts[label], label))
+
+
+def _check_other(
+    against: str, corpus: str, found: Sequence[Sequence[Annotation]], labels: set[str], what: str
+) -> None:
+    """Raise ValueError if another pipeline predicts nothing, or no gold label."""
+    others = {span.label for spans in found for span in spans}
+    if not others:
+        raise ValueError(
+            f"{against}: predicts no {what} on {corpus}; expected a pipeline with a component for "
+            "them"
+        )
+    if others.isdisjoint(labels):
+        raise ValueError(
+            f"{against}: predicts the labels {', '.join(sorted(others))} on {corpus}, whose "
+            f"documents have {', '.join(sorted(labels))}: no label in common"
+        )
+
+
+def describe_labels(
+    who: str, gold: set[str], known: set[str], verb: str = "does not have"
+) -> list[str]:
+    """Return a note about the gold labels that a pipeline does not know."""
+    if missing := sorted(gold - known):
+        return [f"{who} {verb} the labels {', '.join(missing)}: all their gold spans are errors."]
+    return []
+
+
+def _add_posteriors(
+    labeler: SequenceLabeler, examples: Sequence[Example], gold: Sequence[Sequence[Annotation]]
+) -> list[list[Annotation]]:
+    """Return gold spans with their probabilities, None for a label unknown to the component."""
+    p = iter(Evidence(labeler, examples, "recall").units.posteriors.tolist())
+    found = []
+    for example, spans in zip(examples, gold, strict=True):
+        of_doc = {
+            (span.start_char, span.end_char, span.label_): next(p)
+            for span in labeler.codec.find_spans(example.reference)
+            if span.label_ in labeler.labels
+        }
+        found.append([span._replace(probability=of_doc.get(span[:3])) for span in spans])
+    return found

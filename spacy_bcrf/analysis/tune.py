@@ -1,0 +1,297 @@
+"""Search of the settings of a sparse linear chain on a dev corpus, by successive halving."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from spacy.language import Language
+from spacy.training import Example
+from spacy.util import load_model_from_config
+from thinc.api import Config
+
+from bcrf.io.atomic import write_text
+from bcrf.io.text import CorpusError
+from spacy_bcrf.layers.linear_chain import is_chain_alone
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.sparse.template_sets import SETS, get_templates
+
+from .combine import check_same, combine
+from .cross_fitting import find_labels, fit_sparse_chain
+from .evaluation import count_exact, score
+from .loading import copy_words, load_pipeline, read_corpus
+from .resampling import bootstrap_scores, percentile_interval
+
+SHARES = (1 / 9, 1 / 3, 1.0)
+"""Share of the training documents in each round. A round keeps a third of the candidates."""
+CLUSTER_TEMPLATES = ("cluster.{}(4,6,10,20)[-1..1]", "cluster.{}[-1..1]")
+"""For paths of bits and for other clusters: prefixes, or the whole cluster."""
+
+Settings = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A candidate trained on a share of the training documents.
+
+    settings: what differs from the config; `passes` is of training, `network` is the pipeline whose
+    potentials the trial adds to those of the chain, the others are of the model.
+    f, low, high: F on dev, and the bounds of its 95% interval. problem: why training failed.
+    """
+
+    settings: Settings
+    share: float
+    f: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    seconds: float = 0.0
+    problem: str = ""
+
+
+@dataclass
+class Tuning:
+    """The trials of a search, in their order, and the settings of the best one.
+
+    is_done: whether all rounds ended in time.
+    """
+
+    trials: list[Trial] = field(default_factory=list)
+    is_done: bool = False
+
+    @property
+    def best(self) -> Trial | None:
+        """The best trial on the largest share that the unchanged config was trained on."""
+        shares = [trial.share for trial in self.trials if not trial.settings]
+        last = [trial for trial in self.trials if shares and trial.share == max(shares)]
+        return max(last, key=lambda trial: trial.f, default=None)
+
+
+def tune(
+    config: Config,
+    state: Path,
+    minutes: float,
+    n_candidates: int = 18,
+    seed: int = 0,
+    after: Callable[[Trial], None] = lambda trial: None,
+    network: str | None = None,
+) -> Tuning:
+    """Search templates, clusters, l2, passes, order, objective, feature_dropout and two_pass.
+
+    Successive halving (Jamieson and Talwalkar 2016): each round trains the candidates on a larger
+    share of the training corpus and keeps the best third on dev. The unchanged config stays in
+    every round. `state` gets each trial, so that the same call goes on after an interruption.
+
+    config: a training config whose pipeline has one component, with `spacy-bcrf.LinearChain.v1`.
+    minutes: no trial starts later. n_candidates: of the first round. after: receives each new
+    trial. network: a trained pipeline with a component of the same name; the last trial is its sum
+    with the best chain, see `combine`. Dev chooses the two weights of the sum too, so its F is a
+    little too high.
+    ValueError for another pipeline, corpora without annotation, or if the chain and the network
+    cannot be one component.
+    """
+    end = time.monotonic() + 60 * minutes
+    name, nlp = _load(config)
+    pipe: Any = nlp.get_pipe(name)
+    train, dev = (list(read_corpus(nlp, part)) for part in ("train", "dev"))
+    for part, examples in (("train", train), ("dev", dev)):
+        find_labels(f"the {part} corpus", [eg.reference for eg in examples], pipe, name)
+    model = config["components"][name]["model"]
+    identity = _identify([config.to_str(), n_candidates, seed], [*train, *dev])
+    digest = _check_network(network, name, config, train) if network else ""
+    known = _read_state(state, identity, digest)
+    found = Tuning()
+    order = np.random.default_rng(seed).permutation(len(train))
+    # A second-order chain has no chains side by side.
+    orders = [1] if pipe.codec.may_overlap else [1, 2]
+    kept = list(_candidates(model, n_candidates, seed, orders))
+
+    def run_trial(settings: Settings, share: float) -> bool:
+        """Try settings, or take the trial of an earlier call. False after `minutes`."""
+        key = json.dumps([settings, share])
+        if key not in known:
+            if time.monotonic() >= end:
+                return False
+            part = [train[i] for i in order[: max(1, round(share * len(train)))]]
+            known[key] = _try(config, name, nlp, settings, share, part, dev)
+            trials = [asdict(trial) for trial in known.values()]
+            write_text(state, json.dumps([identity, digest, trials]))
+            after(known[key])
+        found.trials.append(known[key])
+        return True
+
+    for share in SHARES:
+        if not all(run_trial(settings, share) for settings in kept):
+            return found
+        of_round = found.trials[-len(kept) :]
+        changed = sorted((t for t in of_round if t.settings), key=lambda t: -t.f)
+        kept = [{}, *(t.settings for t in changed[: max(1, len(of_round) // 3)])]
+    best = found.best
+    if network and best:
+        found.is_done = run_trial({**best.settings, "network": network}, best.share)
+    else:
+        found.is_done = True
+    return found
+
+
+def apply_settings(config: Config, settings: Settings) -> Config:
+    """Return a copy of a config of one component with the settings of a trial."""
+    changed = config.copy()
+    (name,) = changed["nlp"]["pipeline"]
+    of_model = {key: settings[key] for key in settings.keys() - {"passes", "network"}}
+    changed["components"][name]["model"].update(of_model)
+    if "passes" in settings:
+        changed["training"].update(max_epochs=settings["passes"], max_steps=0, patience=0)
+    return changed
+
+
+def _candidates(model: Settings, n: int, seed: int, orders: Sequence[int]) -> Iterator[Settings]:
+    """Yield the unchanged config, then distinct random settings."""
+    space: dict[str, list[Any]] = {
+        "templates": list(_template_choices(model)),
+        "objective": ["crf", "sapo"],
+        "order": list(orders),
+        "l2": [0.0, 0.1, 1.0],
+        "passes": [5, 10, 20],
+        "feature_dropout": [0.0, 0.2, 0.3],
+        "two_pass": [False, True],
+    }
+    rng = np.random.default_rng(seed)
+    seen: set[str] = set()
+    yield {}
+    for _ in range(20 * n):
+        chosen = {key: values[int(rng.integers(len(values)))] for key, values in space.items()}
+        if chosen["objective"] != "crf":
+            chosen["order"] = 1
+        text = json.dumps(chosen)
+        if text not in seen and len(seen) < n - 1:
+            seen.add(text)
+            yield chosen
+
+
+def _template_choices(model: Settings) -> Iterator[str | list[str]]:
+    """Yield the templates of the config, of the sets, and of both with the config's clusters."""
+    clusters = model.get("clusters") or {}
+    own = model["templates"]
+    sets = [name for name in SETS if not name.endswith("-brown")]
+    # A chain over characters has other templates than one over words.
+    sets = [] if own == "segmentation" else [s for s in sets if s not in (own, "segmentation")]
+    bases = [own, *sets]
+    for base in bases:
+        yield base
+        texts = get_templates(base) if isinstance(base, str) else list(base)
+        texts = [text for text in texts if not ("cluster." in text or "compound." in text)]
+        for names in [[name] for name in clusters] + (
+            [list(clusters)] if len(clusters) > 1 else []
+        ):
+            yield texts + [CLUSTER_TEMPLATES[0].format(name) for name in names]
+
+
+def _try(
+    config: Config,
+    name: str,
+    nlp: Language,
+    settings: Settings,
+    share: float,
+    train: Sequence[Example],
+    dev: Sequence[Example],
+) -> Trial:
+    """Train a candidate and judge it on dev. A setting that cannot be learned gets F 0."""
+    start = time.process_time()
+    passes = settings.get("passes") or config["training"]["max_epochs"] or 10
+    changed = apply_settings(config, settings)
+    try:
+        candidate = load_model_from_config(changed, vocab=nlp.vocab, auto_fill=True)
+        fit_sparse_chain(candidate, train, passes)
+        if "network" in settings:
+            parts = {"chain": candidate, "network": _load_network(settings["network"], name)}
+            candidate = combine(parts, [example.reference for example in dev], name).nlp
+    except ValueError as error:
+        return Trial(settings, share, problem=str(error))
+    examples = [Example(copy_words(eg.predicted, candidate), eg.reference) for eg in dev]
+    counts = count_exact(candidate, name, examples)[:, None]
+    f = np.nan_to_num(score(counts.sum(axis=0))[0, 2])
+    low, high = percentile_interval(np.nan_to_num(bootstrap_scores(counts)[:, 0, 2]))
+    seconds = time.process_time() - start
+    return Trial(settings, share, float(f), float(low), float(high), seconds)
+
+
+def _load(config: Config) -> tuple[str, Language]:
+    """Return the only component of a config, and its pipeline. ValueError for another pipeline."""
+    nlp = load_model_from_config(config, auto_fill=True)
+    if len(nlp.pipeline) == 1:
+        ((name, pipe),) = nlp.pipeline
+        if isinstance(pipe, SequenceLabeler) and is_chain_alone(pipe.model):
+            return name, nlp
+    raise ValueError(
+        "expected a pipeline with one component, whose model is spacy-bcrf.LinearChain.v1; got "
+        f"{', '.join(nlp.pipe_names) or 'no component'}"
+    )
+
+
+def _load_network(model: str, name: str) -> Language:
+    """Load a trained pipeline. CorpusError names it unless it has the component."""
+    try:
+        nlp = load_pipeline(model)
+    except ValueError as error:
+        raise CorpusError(str(error)) from None
+    ours = [key for key, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler)]
+    if name not in ours:
+        raise CorpusError(
+            f"{model}: expected a component {name} of spacy-bcrf, as the config has, got "
+            f"{', '.join(ours) or 'none'}"
+        )
+    return nlp
+
+
+def _check_network(model: str, name: str, config: Config, train: Sequence[Example]) -> str:
+    """Return a digest of a trained pipeline.
+
+    CorpusError unless its component and a chain of the config can be one component.
+    """
+    network = _load_network(model, name)
+    # The first chain of two passes would be trained.
+    chain = load_model_from_config(apply_settings(config, {"two_pass": False}), auto_fill=True)
+    chain.initialize(lambda: train)
+    try:
+        check_same(name, {"the config": chain, model: network})
+    except ValueError as error:
+        raise CorpusError(str(error)) from None
+    return sha256(network.to_bytes()).hexdigest()
+
+
+def _identify(settings: list[Any], examples: Sequence[Example]) -> str:
+    """Return a digest of the settings and the documents of a search."""
+    digest = sha256(json.dumps([*settings, len(examples)]).encode())
+    for example in examples:
+        digest.update(example.reference.to_bytes(exclude=["tensor", "user_data"]))
+    return digest.hexdigest()
+
+
+def _read_state(path: Path, identity: str, digest: str) -> dict[str, Trial]:
+    """Return the trials of the same search by settings and share. CorpusError for another file.
+
+    digest: of the network; a trial with another one is left out.
+    """
+    if not path.exists():
+        return {}
+    try:
+        saved, of_network, rows = json.loads(path.read_text(encoding="utf8"))
+        trials = [Trial(**row) for row in rows]
+    except (ValueError, TypeError) as error:
+        raise CorpusError(f"{path}: expected the state of a search ({error}); delete it") from error
+    if saved != identity:
+        raise CorpusError(
+            f"{path}: the state of another search: the config, the corpora, the number of "
+            "candidates or the seed differ. Delete it to start again"
+        )
+    return {
+        json.dumps([trial.settings, trial.share]): trial
+        for trial in trials
+        if of_network == digest or "network" not in trial.settings
+    }

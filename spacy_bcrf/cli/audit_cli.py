@@ -1,0 +1,88 @@
+"""`python -m spacy bcrf audit`"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from spacy.cli._util import Arg, Opt
+
+from bcrf.io.atomic import write_text
+
+from .errors import RESUMES, exit_on
+from .options import PipeName
+from .paths import check_corpus, check_output_file, read_corpus, write_json_lines
+
+
+def audit_cli(
+    corpus: Annotated[Path, Arg(help="Annotated documents, .spacy", metavar="CORPUS")],
+    output: Annotated[Path, Opt("--output", "-o", help="JSON lines to write")],
+    source: Annotated[
+        str | None,
+        Arg(
+            help="Training config (.cfg) to train for each fold, or a pipeline that was not "
+            "trained on the corpus (default: train a sparse linear chain for entities)",
+            metavar="CONFIG|MODEL",
+        ),
+    ] = None,
+    page: Annotated[Path | None, Opt(help="HTML page to write")] = None,
+    folds: Annotated[int, Opt(help="Number of parts of the corpus", min=2)] = 5,
+    work: Annotated[
+        Path | None,
+        Opt(
+            help="Folder that keeps the results of the folds (default: beside the output until the "
+            "end)"
+        ),
+    ] = None,
+    lang: Annotated[str, Opt("--lang", "-l", help="Language of the sparse chain")] = "xx",
+    min_score: Annotated[float, Opt(help="Least log-odds of an error to write")] = 0.0,
+    pipe: PipeName = None,
+) -> str:
+    """
+    Find label errors: gold annotation that is less likely than another one. Trains on all parts of
+    the corpus but one, judges that part, and does so for each part. Writes the most suspicious
+    annotation first. Run the same command again to resume after an interruption.
+    """
+    from spacy_bcrf.analysis.audit import audit
+
+    from .labeler import load_labeler
+    from .pages.audit_page import audit_page
+
+    with exit_on(TypeError, stopped=RESUMES):
+        inputs = corpus, None if source is None else Path(source)
+        check_output_file(output, *inputs)
+        if page is not None:
+            check_output_file(page, *inputs)
+            if page.resolve() == output.resolve():
+                raise ValueError(f"{page}: is --output already; expected another file for --page")
+        check_corpus(corpus)
+        docs = list(read_corpus(corpus))
+        folder = work or output.with_name(f".{output.name}.folds")
+        judge: Any = source
+        if source is not None and not source.endswith(".cfg"):
+            judge, pipe, _ = load_labeler(source, pipe)
+            typer.echo(
+                f"Warning: {source} must not be trained on {corpus}: a pipeline repeats the errors "
+                "that it learned",
+                err=True,
+            )
+        found = audit(
+            docs,
+            judge,
+            pipe,
+            folds=folds,
+            lang=lang,
+            min_score=min_score,
+            work=folder,
+            corpus=str(corpus),
+        )
+        if page is not None:
+            write_text(page, audit_page(corpus.name, found.records))
+        write_json_lines(output, found.records)
+        if work is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    typer.echo(f"{output}: {found!r}")
+    reviewed = f"MODEL {corpus} --suspects {output} --output page.html"
+    return f"python -m spacy bcrf review {reviewed}, with any pipeline that has these labels"

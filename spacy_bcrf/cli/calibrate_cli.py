@@ -1,0 +1,76 @@
+"""`python -m spacy bcrf calibrate`"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from spacy.cli._util import Opt
+
+from bcrf.io.extras import require
+from spacy_bcrf.pipeline.config_errors import naming
+
+from .options import Gold, GpuId, Inplace, Model, PipeName, TargetFolder
+from .paths import check_output_file, draw, print_notes
+
+Grouping = Literal["label", "length"]
+
+
+def calibrate_cli(
+    model: Model,
+    dev: Gold,
+    output: TargetFolder = None,
+    inplace: Inplace = False,
+    pipe: PipeName = None,
+    by: Annotated[
+        Grouping | None,
+        Opt(
+            help="Fit a map of confidences for each label, or for each length of spans, after the "
+            "temperature"
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        Opt(help="File of the reliability diagram (default: calibration-PIPE.png in the folder)"),
+    ] = None,
+    no_plot: Annotated[bool, Opt("--no-plot", help="Draw no diagram")] = False,
+    n_bins: Annotated[int, Opt(help="Number of confidence bins", min=1)] = 10,
+    gpu_id: GpuId = -1,
+) -> str:
+    """
+    Fit the temperature that calibrates a component's confidences, and store it with the pipeline,
+    in --output or --inplace. --by adds Platt scaling of the reported confidences by group.
+    Prints the expected calibration error before and after, and draws a reliability diagram of each.
+    Decoding does not change; a `threshold` applies to the new probabilities. From then on, the
+    component annotates confidences.
+    """
+    from spacy_bcrf.analysis.calibrate import calibrate
+    from spacy_bcrf.analysis.report import describe_labels
+
+    from .labeler import check_destination, load_labeler, read_gold, store
+
+    if plot is not None:
+        check_output_file(plot, dev)
+    check_destination(model, dev, output, inplace)
+    if not no_plot:
+        require("matplotlib", "plot")
+    nlp, name, _ = load_labeler(model, pipe, gpu_id, inplace)
+    with naming(dev):
+        found = calibrate(nlp, read_gold(nlp, dev), name, by=by, n_bins=n_bins)
+    typer.echo(f"{name}: {found.n:,} predictions, {100 * found.accuracy:.2f}% right")
+    print_notes(describe_labels(f"{name} of {model}", set(found.unknown), set()))
+    for what, table in found.tables.items():
+        typer.echo(
+            f"{what}: expected calibration error {table.error:.4f} on the documents of the fit"
+        )
+    before, *_, after = found.tables.values()
+    if after.error > before.error:
+        print_notes(
+            [
+                "the error rose. The temperature has the best likelihood; with few documents, the "
+                "error can rise all the same"
+            ]
+        )
+    target = store(nlp, output, model)
+    if not no_plot:
+        draw(found, plot or target / f"calibration-{name}.png")
+    return f"python -m spacy bcrf control {target} NEW.spacy, documents that are not in {dev}"

@@ -1,0 +1,63 @@
+"""`python -m spacy bcrf combine`"""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from spacy.cli._util import Arg, Opt
+
+from bcrf.io.atomic import check_new_folder
+from spacy_bcrf.pipeline.config_errors import naming
+
+from .options import NewFolder
+from .paths import check_corpus
+
+
+def combine_cli(
+    models: Annotated[
+        list[str], Arg(help="Trained pipelines: folders, or names of packages", metavar="A B ..")
+    ],
+    dev: Annotated[Path, Opt(help="Annotated documents outside of the training data, .spacy")],
+    output: NewFolder,
+    pipe: Annotated[
+        str | None, Opt("--pipe", "-p", help="Name of the component (default: the only common one)")
+    ] = None,
+) -> str:
+    """
+    Combine a component of several pipelines: save the first pipeline, in which the component sums
+    the potentials of all. The weights of the sum maximize the likelihood of the dev documents.
+    Prints the weights, and the log-likelihood per token of each part and of the sum.
+    """
+    from spacy_bcrf.analysis.combine import combine
+    from spacy_bcrf.analysis.loading import load_pipeline
+
+    from .labeler import read_gold, store
+
+    if len(models) < 2:
+        raise ValueError(f"expected at least two pipelines to combine, got {', '.join(models)}")
+    check_new_folder(output)
+    check_corpus(dev)
+    pipelines = dict(zip(name_parts(models), map(load_pipeline, models), strict=True))
+    first = next(iter(pipelines.values()))
+    with naming(dev):
+        found = combine(pipelines, read_gold(first, dev), pipe)
+    typer.echo(f"{found.name}: {found.n_tokens:,} tokens of dev")
+    for shown, weight in found.weights.items():
+        typer.echo(
+            f"{shown}: weight {weight:.4f}, log-likelihood per token alone "
+            f"{found.log_likelihoods[shown]:.4f}"
+        )
+    typer.echo(f"sum: log-likelihood per token {found.log_likelihoods['sum']:.4f}")
+    store(found.nlp, output)
+    return f"python -m spacy bcrf calibrate {output} {dev} --output calibrated"
+
+
+def name_parts(models: list[str]) -> list[str]:
+    """Return a name for each pipeline: the last folder that tells them apart, or a number."""
+    paths = [Path(model).parts for model in models]
+    for i in range(1, max(map(len, paths)) + 1):
+        names = [re.sub(r"[^\w-]", "_", path[-min(i, len(path))]) for path in paths]
+        if len(set(names)) == len(names) and all(name.strip("_") for name in names):
+            return names
+    return [f"part{i + 1}" for i in range(len(models))]

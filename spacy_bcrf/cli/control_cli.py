@@ -1,0 +1,135 @@
+"""`python -m spacy bcrf control`"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from spacy.cli._util import Opt
+
+from bcrf.io.extras import require
+from spacy_bcrf.pipeline.config_errors import naming
+
+from .options import Gold, GpuId, Inplace, Model, PipeName, TargetFolder
+from .paths import check_corpus, check_output_file, draw, print_notes
+
+Unit = Literal["span", "document"]
+
+
+def control_cli(
+    model: Model,
+    dev: Gold,
+    output: TargetFolder = None,
+    inplace: Inplace = False,
+    pipe: PipeName = None,
+    recall: Annotated[float | None, Opt(help="Recall of the candidate spans to promise")] = None,
+    precision: Annotated[float | None, Opt(help="Precision of the predictions to promise")] = None,
+    label: Annotated[
+        list[str] | None, Opt(help="Promise of some labels, such as PERSON,ORG=0.99. Repeatable")
+    ] = None,
+    confidence: Annotated[float, Opt(help="Probability that all promises are kept")] = 0.95,
+    unit: Annotated[
+        Unit,
+        Opt(
+            help="span: the mean over documents of their recall or precision. document: the share "
+            "of documents without any missed span, or any wrong prediction"
+        ),
+    ] = "span",
+    max_units: Annotated[
+        int,
+        Opt(
+            help="A document weighs as many predictions or gold spans as it has, at most this "
+            "number. 1: the promise is the mean over documents. Large: that of the corpus",
+            min=1,
+        ),
+    ] = 1,
+    plot: Annotated[
+        Path | None, Opt(help="Without a promise: file of the diagram to draw, .png")
+    ] = None,
+    gpu_id: GpuId = -1,
+) -> str:
+    """
+    Find posterior thresholds that keep a promise on new documents, and store them.
+    The promise is the mean over documents of a document's precision or recall, for all labels
+    together, or for some labels by --label. It holds for documents from the same source as DEV.
+    With --precision the pipeline drops predictions below the threshold.
+    With --recall it writes all spans from the threshold on to doc.spans["candidates"].
+    With too few documents it says how many are needed, and stores nothing.
+    Without both it stores nothing, and prints the promises that hold at once, with their costs.
+    """
+    from spacy_bcrf.analysis.control.evidence import Loss
+    from spacy_bcrf.analysis.control.promises import (
+        ASSUMPTION,
+        control,
+        list_promises,
+        split_promise,
+    )
+
+    from .labeler import check_destination, load_labeler, read_gold, store
+
+    of_labels = read_label_promises(label or [])
+    is_table = recall is None and precision is None and not (output or inplace or of_labels)
+    if is_table:
+        check_corpus(dev)
+        if plot is not None:
+            check_output_file(plot, dev)
+            require("matplotlib", "plot")
+    elif (recall is None) == (precision is None):
+        raise ValueError("expected either --recall or --precision, such as --precision 0.95")
+    else:
+        check_destination(model, dev, output, inplace)
+    nlp, name, labeler = load_labeler(model, pipe, gpu_id, inplace)
+    # Before the corpus is read, so that the errors of options do not name it.
+    value = recall if precision is None else precision
+    split_promise(labeler.labels, value, of_labels, confidence)
+    Loss(unit, max_units).check()
+    gold = read_gold(nlp, dev)
+    options: Any = {"confidence": confidence, "unit": unit, "max_units": max_units}
+    if is_table:
+        table = list_promises(nlp, gold, name, **options)
+        for row in table.rows():
+            typer.echo("  ".join(f"{cell:>16}" for cell in row))
+        print_notes(table.notes)
+        typer.echo(
+            f"All hold at once with confidence {confidence:g}. {ASSUMPTION}. To store one, "
+            f"give it with --confidence {table.confidence_each:.6g}"
+        )
+        if plot is not None:
+            draw(table, plot)
+        return "the same command with a promise of the table and --output FOLDER"
+    with naming(dev):
+        found = control(
+            nlp, gold, name, recall=recall, precision=precision, of_labels=of_labels, **options
+        )
+    for one in found.kept:
+        units = "predictions" if found.kind == "precision" else "gold spans"
+        per = " a document" if found.unit == "document" else ""
+        typer.echo(
+            f"{', '.join(one.promise.labels)}: {found.kind} {one.promise.value:g}{per} at "
+            f"threshold {one.threshold:.4g}; on these {one.n_docs:,} documents "
+            f"{one.measured:.4f}, with {100 * one.share:.1f}% of the {units}"
+        )
+    if found.kind == "recall":
+        typer.echo(f"{found.n_candidates / max(1, found.n_docs):.2f} candidates a document")
+    print_notes([*found.notes, ASSUMPTION])
+    target = store(nlp, output, model)
+    return f"python -m spacy bcrf report {target} TEST.spacy --output report.html"
+
+
+def read_label_promises(options: Sequence[str]) -> dict[tuple[str, ...], float]:
+    """Read options such as `PERSON=0.99` or `PERSON,ORG=0.99`. ValueError names a wrong one."""
+    found: dict[tuple[str, ...], float] = {}
+    for option in options:
+        labels, _, number = option.rpartition("=")
+        group = tuple(filter(None, labels.split(",")))
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not group or group in found or math.isnan(value):
+            raise ValueError(f"--label {option}: expected LABELS=NUMBER, each label once")
+        found[group] = value
+    return found

@@ -1,0 +1,123 @@
+"""`python -m spacy bcrf distill`"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated, Any
+
+import spacy
+import typer
+from spacy.cli._util import Arg, Opt
+from tqdm import tqdm
+
+from bcrf.io.atomic import check_new_folder
+from bcrf.io.text import text_suffix
+from spacy_bcrf import __version__
+from spacy_bcrf.corpora.formats.annotators import read_annotators
+from spacy_bcrf.corpora.identity import hash_files
+
+from .errors import RESUMES, exit_on
+from .options import GpuId, Passes, PipeName, Seed
+
+JSON = (".jsonl", ".ndjson", ".json")
+
+
+def distill_cli(
+    teacher: Annotated[
+        str,
+        Arg(
+            help="Trained pipeline; or JSON lines with the entities of several annotators or with "
+            "weighted candidates"
+        ),
+    ],
+    texts: Annotated[
+        Path | None,
+        Arg(help="Raw texts for the pipeline to label: .txt, JSON lines or .spacy, or a folder"),
+    ] = None,
+    output: Annotated[
+        Path | None, Opt("--output", "-o", help="New folder to save the pipeline to")
+    ] = None,
+    pipe: PipeName = None,
+    templates: Annotated[
+        str | None, Opt(help="Template set of the sparse chain (default: pos for tags, else ner)")
+    ] = None,
+    passes: Passes = 5,
+    rate: Annotated[float, Opt(help="Learning rate of AdaGrad")] = 0.3,
+    batch_size: Annotated[int, Opt(help="Documents in a step", min=1)] = 1,
+    shard: Annotated[int, Opt(help="Documents in a shard", min=1)] = 2000,
+    work: Annotated[
+        Path | None,
+        Opt(help="Folder that keeps the labeled shards (default: beside the output until the end)"),
+    ] = None,
+    lang: Annotated[
+        str, Opt("--lang", "-l", help="Language, for JSON lines as the teacher")
+    ] = "xx",
+    seed: Seed = 0,
+    gpu_id: GpuId = -1,
+) -> str:
+    """
+    Train a small sparse linear chain on the soft labels of a teacher: the marginals of a trained
+    pipeline on raw texts, or the annotation of a crowd or another tool, weighted by the estimated
+    reliability of each annotator. Run the same command again to resume after an interruption.
+    """
+    from spacy_bcrf.analysis.distill import distill, distill_annotators
+
+    from .labeler import load_labeler, store
+    from .text_docs import read_texts
+
+    with exit_on(TypeError, stopped=RESUMES):
+        if output is None:
+            raise ValueError("expected --output, a new folder to save the pipeline to")
+        check_new_folder(output)
+        folder = work or output.with_name(f".{output.name}.shards")
+        options: dict[str, Any] = {"passes": passes, "rate": rate, "batch_size": batch_size}
+        if text_suffix(Path(teacher)) in JSON:
+            if texts is not None:
+                raise ValueError(f"expected a pipeline to label {texts}, got {teacher}")
+            base = spacy.blank(lang)
+            reading = tqdm(read_annotators(Path(teacher), base), "reading", delay=1, unit="docs")
+            found = distill_annotators(
+                list(reading),
+                base,
+                templates=templates or "ner",
+                seed=seed,
+                corpus=teacher,
+                **options,
+            )
+        else:
+            if texts is None:
+                raise ValueError(
+                    f"expected texts for the pipeline {teacher} to label, or JSON lines with "
+                    "annotation in its place"
+                )
+            base, name, labeler = load_labeler(teacher, pipe, gpu_id)
+            assert base.path is not None
+            identity = {
+                "version": __version__,
+                "teacher": hash_files(Path(base.path)),
+                "component": name,
+                "texts": hash_files(texts),
+                "labels": list(labeler.labels),
+                "documents in a shard": shard,
+            }
+            found = distill(
+                base,
+                read_texts(texts, base),
+                name,
+                templates=templates,
+                shard_size=shard,
+                folder=folder,
+                identity=identity,
+                seed=seed,
+                corpus=str(texts),
+                **options,
+            )
+        store(found.nlp, output)
+        if work is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    if found.n_reused:
+        typer.echo(f"{folder}: {found.n_reused:,} of {found.n_shards:,} shards are labeled already")
+    for line in found.lines():
+        typer.echo(line)
+    return f"python -m spacy bcrf report {output} TEST.spacy --output report.html"

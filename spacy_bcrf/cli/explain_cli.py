@@ -1,0 +1,98 @@
+"""`python -m spacy bcrf explain`"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from spacy.cli._util import Opt
+
+from bcrf.io.atomic import write_text
+
+from .options import Model, PipeName
+from .paths import check_output_file
+
+if TYPE_CHECKING:
+    from spacy_bcrf.sparse.named_weights import Weight
+
+
+def explain_cli(
+    model: Model,
+    text: Annotated[
+        str | None, Opt("--text", "-t", help="Explain the tags of this text on an HTML page")
+    ] = None,
+    pipe_name: PipeName = None,
+    output: Annotated[
+        Path | None,
+        Opt(
+            "--output",
+            "-o",
+            help="Write all weights to this .tsv file; with --text, the HTML page to this file "
+            "(default: explain.html)",
+        ),
+    ] = None,
+    corpus: Annotated[
+        Path | None,
+        Opt(help="A .spacy file with the features (default: the config's train corpus)"),
+    ] = None,
+    n: Annotated[
+        int, Opt("--n", "-n", min=1, help="Number of features and transitions of each tag")
+    ] = 10,
+) -> str:
+    """
+    Show the strongest features and transitions of each tag, for a component with a linear chain.
+    With --text, show the marginals of each token and its decisive features.
+    """
+    from spacy_bcrf.analysis.explain import explain
+    from spacy_bcrf.analysis.loading import annotate_before
+
+    from .labeler import load_labeler
+    from .pages.lattice_page import lattice_page
+
+    if output is not None:
+        check_output_file(output, corpus)
+    nlp, name, pipe = load_labeler(model, pipe_name)
+    if text is not None:
+        page = Path("explain.html") if output is None else output
+        doc = next(annotate_before(nlp, name, [nlp.make_doc(text)]))
+        if not len(doc):
+            raise ValueError("the text has no tokens")
+        write_text(page, lattice_page(pipe, doc))
+        typer.echo(f"{page}: {len(doc)} tokens, {len(pipe.tags)} tags")
+        return f"open {page}"
+    found = explain(nlp, name, n=n if output is None else None, corpus=corpus)
+    if found.problem:
+        typer.secho(found.problem, err=True)
+    if output is not None:
+        weights = [*found.general, *found.features]
+        lines = [
+            "tag\tfeature\tweight",
+            *(f"{w.tag}\t{w.feature}\t{w.weight:.6g}" for w in weights),
+        ]
+        write_text(output, "\n".join(lines) + "\n")
+        typer.echo(f"{output}: {len(weights):,} weights")
+    else:
+        _print(pipe.tags, found.general, found.features, n)
+    if found.n_unnamed:
+        typer.secho(
+            f"{found.n_unnamed:,} features are shown by their keys, because the corpus does "
+            "not have them; expected the training corpus as --corpus",
+            err=True,
+        )
+    return f"python -m spacy bcrf explain {model} --text TEXT"
+
+
+def _print(
+    tags: Sequence[str], general: Sequence[Weight], features: Sequence[Weight], n: int
+) -> None:
+    """Print the strongest transitions and features of each tag."""
+    into = {tag: list(group) for tag, group in groupby(general, key=lambda weight: weight.tag)}
+    own = {tag: list(group) for tag, group in groupby(features, key=lambda weight: weight.tag)}
+    for tag in tags:
+        typer.echo(f"\n{tag}")
+        top = sorted(into.get(tag, []), key=lambda weight: -abs(weight.weight))[:n]
+        for weight in [*top, *own.get(tag, [])]:
+            typer.echo(f"  {weight.weight:+9.3f}  {weight.feature}")

@@ -1,0 +1,84 @@
+"""`python -m spacy bcrf extend`"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from spacy.cli._util import Arg, Opt
+
+from bcrf.io.atomic import check_new_folder
+
+from .options import GpuId, Model, NewFolder, Passes, PipeName, Seed
+from .paths import check_corpus
+
+
+def extend_cli(
+    model: Model,
+    corpus: Annotated[
+        Path,
+        Arg(help="Documents in which only the new labels are annotated, .spacy", metavar="NEW"),
+    ],
+    labels: Annotated[
+        list[str], Opt(help="New label. Several: --labels A,B or --labels A --labels B")
+    ],
+    output: NewFolder,
+    pipe: PipeName = None,
+    passes: Passes = 5,
+    learn_rate: Annotated[
+        float | None,
+        Opt(
+            help="Of the optimizer (default: the config's), or of AdaGrad in a sparse linear chain "
+            "(default: 0.3)"
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        Opt(help="Documents in a step (default: 1 for a sparse linear chain, else 8)", min=1),
+    ] = None,
+    dropout: Annotated[float, Opt(help="Of a network", min=0, max=0.99)] = 0.1,
+    seed: Seed = 0,
+    gpu_id: GpuId = -1,
+) -> str:
+    """
+    Add labels to a component without forgetting the old ones. The new documents teach the new
+    labels, and the marginals of the old component teach the old labels on the same documents.
+    Supports bcrf_ner, bcrf_spans and bcrf_tagger.
+    """
+    from spacy.util import fix_random_seed
+
+    from spacy_bcrf.analysis.extend import extend
+    from spacy_bcrf.annotation.extensions import set_extensions
+
+    from .labeler import load_labeler, read_gold, store
+
+    check_new_folder(output)
+    check_corpus(corpus)
+    names = [name.strip() for option in labels for name in option.split(",")]
+    set_extensions()
+    fix_random_seed(seed)
+    nlp, name, _ = load_labeler(model, pipe, gpu_id)
+    gold = read_gold(nlp, corpus)
+    result = extend(
+        nlp,
+        gold,
+        names,
+        name,
+        passes=passes,
+        batch_size=batch_size,
+        drop=dropout,
+        learn_rate=learn_rate,
+        seed=seed,
+    )
+    n_problems = len(result.problems)
+    typer.echo(f"{name}: learned {', '.join(names)} from {len(gold) - n_problems:,} documents")
+    if n_problems:
+        first = min(result.problems)
+        typer.echo(
+            f"left out {n_problems:,} of {len(gold):,} documents. The first is document "
+            f"{first}, {gold[first].text[:40]!r}: {result.problems[first]}"
+        )
+    typer.echo(f"mean loss a document: {result.losses[0]:.3f} to {result.losses[-1]:.3f}")
+    if result.had_control:
+        typer.echo("the promise of `control` is removed: run `control` again")
+    store(nlp, output)
+    return f"python -m spacy bcrf report {output} TEST.spacy --output report.html --against {model}"

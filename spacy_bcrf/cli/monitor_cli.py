@@ -1,0 +1,91 @@
+"""`python -m spacy bcrf monitor`"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from spacy.cli._util import Arg, Opt
+
+from bcrf.io.atomic import write_text
+
+from .options import GpuId, PipeName
+from .paths import check_output_file
+
+DRIFT = 3
+"""Exit code of a run that finds drift."""
+
+
+def monitor_cli(
+    model: Annotated[str, Arg(help="Trained pipeline with a promise")],
+    new: Annotated[list[Path], Arg(help="New texts, in the order of time: files as for `rank`")],
+    reference: Annotated[
+        Path | None, Opt(help="The documents that `control` had, .spacy or texts")
+    ] = None,
+    state: Annotated[
+        Path | None,
+        Opt(help="File of the watch, .json: the next call goes on, without --reference"),
+    ] = None,
+    page: Annotated[Path | None, Opt(help="HTML page to write")] = None,
+    confidence: Annotated[
+        float, Opt(help="Probability that documents like these raise no alarm ever")
+    ] = 0.95,
+    pipe: PipeName = None,
+    gpu_id: GpuId = -1,
+) -> str:
+    """
+    Watch whether new texts are like the documents of a promise.
+    Prints one JSON line for each file. It may run daily: with --state, all calls together raise a
+    false alarm with probability 1 - confidence at most. The file keeps counts, and no text.
+    Exit code 3: drift. It says how many labeled documents `control` needs to promise anew.
+    """
+    from spacy_bcrf.analysis.control.monitor import Watch, monitor
+
+    from .labeler import load_labeler
+    from .pages import render
+    from .text_docs import read_texts
+
+    for path in filter(None, (state, page)):
+        check_output_file(path, reference, *new)
+    if state is not None and state == page:
+        raise ValueError(f"{state}: is given twice; expected two files")
+    goes_on = state is not None and state.exists()
+    if goes_on == (reference is not None):
+        problem = (
+            f"{state} goes on with its own reference; leave out --reference"
+            if goes_on
+            else "a new watch needs --reference, the documents of `control`"
+        )
+        raise ValueError(problem)
+    nlp, name, _ = load_labeler(model, pipe, gpu_id)
+    watch = None
+    if goes_on and state is not None:
+        try:
+            watch = Watch.from_json(json.loads(state.read_text(encoding="utf8")))
+        except ValueError:  # also of `json` and of the decoder
+            problem = "is no file of `monitor`; expected one that it wrote, or a new name and"
+            raise ValueError(f"{state}: {problem} --reference") from None
+    lines = []
+    for path in new:
+        since = watch if reference is None or watch else read_texts(reference, nlp)
+        assert since is not None
+        found = monitor(nlp, read_texts(path, nlp), since, name, confidence=confidence)
+        if not found.n_docs:
+            raise ValueError(f"{path}: has no texts; expected new documents")
+        watch = found.watch
+        lines.append(json.dumps({"file": str(path), **found.to_json()}, ensure_ascii=False))
+    if state is not None:
+        write_text(state, json.dumps(found.watch.to_json()))
+    if page is not None:
+        title = f"Drift of {name} of {model}"
+        write_text(page, render("drift.html", title=title, found=found))
+    for line in lines:
+        typer.echo(line)
+    typer.echo(found.message, err=True)
+    if found.alarm:
+        raise typer.Exit(DRIFT)
+    if state is None:
+        return "the same command with --state watch.json, to go on with these counts"
+    return f"python -m spacy bcrf monitor {model} NEW --state {state}"

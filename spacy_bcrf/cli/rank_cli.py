@@ -1,0 +1,148 @@
+"""`python -m spacy bcrf rank`"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Annotated, Any, Literal
+
+import typer
+from spacy.cli._util import Arg, Opt
+
+from bcrf.io.atomic import replacing
+
+from .options import GpuId, Model, PipeName
+from .paths import check_output_file
+
+_HALVES = "backslashreplace"
+"""Halves of surrogate pairs in meta data are written as JSON escapes them."""
+
+
+Measure = Literal["entropy", "confidence", "margin"]
+Unit = Literal["token", "entity", "document"]
+Format = Literal["jsonl", "prodigy", "label-studio"]
+
+
+def rank_cli(
+    model: Model,
+    texts: Annotated[Path, Arg(help="Texts: a file as for `annotate`, or a folder of such files")],
+    output: Annotated[
+        Path | None, Opt("--output", "-o", help="File to write (default: standard output)")
+    ] = None,
+    by: Annotated[
+        Measure,
+        Opt(
+            "--by",
+            "-b",
+            help="entropy of the labelings. confidence: 1 - probability of the best labeling. "
+            "margin: 1 - difference between the two best probabilities",
+        ),
+    ] = "entropy",
+    per: Annotated[
+        Unit,
+        Opt(
+            help="token: normalized by the length. entity: the mean over possible entities. "
+            "document: not normalized, so long documents come first"
+        ),
+    ] = "token",
+    n: Annotated[int, Opt("--n", "-n", help="Number of documents to write (0 for all)", min=0)] = 0,
+    diverse: Annotated[
+        bool,
+        Opt("--diverse", help="Choose the n documents that represent the 4 n most uncertain ones"),
+    ] = False,
+    max_similarity: Annotated[
+        float | None,
+        Opt(
+            help="Leave out near duplicates: documents that share a larger part of their pairs of "
+            "words with a chosen one, such as 0.8",
+            min=0,
+            max=1,
+        ),
+    ] = None,
+    format: Annotated[
+        Format,
+        Opt("--format", "-f", help="JSON lines, Prodigy's tasks, or Label Studio's list of tasks"),
+    ] = "jsonl",
+    max_alternatives: Annotated[
+        int, Opt(help="Largest number of alternatives of a prediction", min=0)
+    ] = 5,
+    pipe: PipeName = None,
+    skip_bad: Annotated[
+        bool, Opt("--skip-bad", help="Skip and count bad texts instead of stopping")
+    ] = False,
+    gpu_id: GpuId = -1,
+) -> str | None:
+    """
+    Order documents for annotation, the most uncertain first. Writes each document with its
+    uncertainty, predictions, scores and alternatives. Keeps only two numbers for each document in
+    memory; --max-similarity keeps the pairs of words of the chosen ones.
+    """
+    from spacy_bcrf.analysis.loading import annotate_before
+    from spacy_bcrf.analysis.predictions import predict_spans
+    from spacy_bcrf.analysis.rank import MAX_POOL, rank
+
+    from . import annotation_tasks as tasks
+    from .labeler import load_labeler
+    from .review.page import check_labeler
+    from .text_docs import Texts
+
+    if output is not None:
+        check_output_file(output, texts)
+    if diverse and not 0 < n <= MAX_POOL:
+        raise ValueError(f"--diverse needs --n, from 1 to {MAX_POOL:,}; got {n:,}")
+    nlp, name, labeler = load_labeler(model, pipe, gpu_id)
+    if format != "jsonl":
+        check_labeler(labeler)
+    given = Texts(texts, nlp, skip_bad)
+    ranking = rank(
+        nlp,
+        given,
+        name,
+        by=by,
+        per=per,
+        n=n,
+        diverse=diverse,
+        max_similarity=max_similarity,
+    )
+    make = {
+        "jsonl": tasks.make_record,
+        "prodigy": tasks.make_prodigy_task,
+        "label-studio": tasks.make_label_studio_task,
+    }[format]
+    docs = annotate_before(nlp, name, (given[one.number] for one in ranking.chosen))
+    records = (
+        make(given.fields(one.number), round(one.uncertainty, 6), *found, name)
+        for one, found in zip(
+            ranking.chosen, predict_spans(labeler, docs, max_alternatives), strict=True
+        )
+    )
+    if output is None:
+        write(records, format, typer.get_text_stream("stdout", errors=_HALVES))
+    else:
+        with replacing(output) as part, part.open("w", encoding="utf8", errors=_HALVES) as file:
+            write(records, format, file)
+    similar = f"; left out {ranking.n_similar:,} near duplicates" if ranking.n_similar else ""
+    n_bad, first = len(given.problems), "".join(given.problems[:1])
+    skipped = f"; skipped {n_bad:,} bad texts, the first: {first}" if n_bad else ""
+    typer.echo(
+        f"{ranking.n_docs:,} documents ranked by {by} per {per}, "
+        f"{len(ranking.chosen):,} written{similar}{skipped}",
+        err=True,
+    )
+    if format == "label-studio":
+        typer.echo(f"labeling config: {tasks.labeling_config(labeler.labels)}", err=True)
+    if output is None or format != "jsonl" or output.suffix != ".jsonl":
+        return None
+    return f"python -m spacy bcrf review {model} {output} --output page.html"
+
+
+def write(records: Iterable[dict[str, Any]], format: Format, output: IO[str]) -> None:
+    """Write JSON lines, or one list for Label Studio."""
+    lines = (json.dumps(record, ensure_ascii=False) for record in records)
+    if format == "label-studio":
+        separator = "[\n"
+        for line in lines:
+            output.write(separator + line)
+            separator = ",\n"
+        output.write("\n]\n" if separator == ",\n" else "[]\n")
+    else:
+        output.writelines(f"{line}\n" for line in lines)

@@ -1,0 +1,129 @@
+"""`python -m spacy bcrf redact`"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from spacy.cli._util import Arg, Opt
+from spacy.tokens import Doc
+
+from .options import GpuId, PipeName
+from .paths import (
+    check_corpus,
+    check_output_file,
+    check_report_file,
+    print_notes,
+    write_json_lines,
+    write_report,
+)
+
+Style = Literal["label", "surrogate", "mask"]
+
+
+def redact_cli(
+    model: Annotated[str, Arg(help="Trained pipeline with a promise of recall")],
+    texts: Annotated[Path, Arg(help=".txt, .jsonl, .csv, .tsv, .parquet or .spacy")],
+    output: Annotated[Path, Opt("--output", "-o", help="File of JSON lines to write")],
+    style: Annotated[
+        Style,
+        Opt(
+            help="label: [PERSON]. surrogate: other words of the same form, equal for equal words. "
+            "mask: Xxx ##"
+        ),
+    ] = "label",
+    threshold: Annotated[
+        float | None, Opt(help="Least posterior of a span (default: of the promise)")
+    ] = None,
+    key: Annotated[
+        Path | None, Opt(help="File with a secret, for equal surrogates in several runs")
+    ] = None,
+    report: Annotated[
+        Path | None, Opt(help="TEXTS has gold spans: file for the leaks, .html or .json")
+    ] = None,
+    pipe: PipeName = None,
+    gpu_id: GpuId = -1,
+) -> str:
+    """
+    Replace the spans of a recall promise in texts, and their further occurrences.
+    Writes one JSON object for each text, with its id, the new text, and the replaced spans.
+    With --report, it compares the gold spans of a .spacy corpus with the replaced spans: what is
+    left of them, by label, character and document, and the reached recall beside the promised one.
+    No software finds all personal data. Read a sample of the output.
+    """
+    from spacy_bcrf.analysis.control.promises import ASSUMPTION, measure_promises
+    from spacy_bcrf.analysis.loading import make_examples, make_input
+    from spacy_bcrf.analysis.redact import measure_leaks, redact
+
+    from .labeler import load_labeler, read_gold
+    from .pages import render
+    from .text_docs import read_text_records
+
+    check_output_file(output, texts, key)
+    if report is not None:
+        check_report_file(report, texts, key, output)
+        check_corpus(texts)
+    secret = secrets.token_bytes(32) if key is None else key.read_bytes().strip()
+    if not secret:
+        raise ValueError(f"{key}: is empty; expected a secret, such as 32 random characters")
+    nlp, name, labeler = load_labeler(model, pipe, gpu_id)
+    options: Any = {"style": style, "threshold": threshold, "key": secret}
+    if threshold is None and labeler.control is not None:
+        unpromised = sorted({*labeler.labels} - {*labeler.control.labels})
+        names = ", ".join(unpromised)
+        print_notes([f"no promise for {names}: not replaced. Give --threshold"] * bool(unpromised))
+    gold = read_gold(nlp, texts) if report is not None else []
+    ids: list[Any] = []
+    regions, n_spans = [], 0
+
+    def read() -> Iterator[Doc]:
+        given: Iterable[Any] = ((i, make_input(nlp, doc)) for i, doc in enumerate(gold))
+        if report is None:
+            given = ((record.id, doc) for record, doc in read_text_records(texts, nlp))
+        for key, doc in given:
+            ids.append(key)
+            yield doc
+
+    def replace() -> Iterator[dict[str, Any]]:
+        nonlocal n_spans
+        for n, found in enumerate(redact(nlp, read(), name, **options)):
+            n_spans += len(found.spans)
+            regions.append(found.regions if report is not None else [])
+            yield {"id": ids[n], **found.to_json()}
+        if not ids:
+            raise ValueError(f"{texts}: has no texts")
+
+    write_json_lines(output, replace())
+    typer.echo(f"{len(regions):,} texts with {n_spans:,} replacements written to {output}")
+    if report is not None:
+        leaks = measure_leaks(gold, regions, spans_key=labeler.codec.settings.get("spans_key"))
+        title = f"Leaks of {name} of {model} in {texts}"
+        examples = make_examples(nlp, name, gold)
+        promises = [] if threshold is not None else measure_promises(labeler, examples)
+        reached = [_show(row) for row in promises]
+        page = partial(render, "redaction.html", title=title, report=leaks, reached=reached)
+        write_report(report, page, {**leaks.to_json(), "promises": promises})
+        for row in leaks.rows():
+            typer.echo("  ".join(f"{cell:<32}" for cell in row).rstrip())
+        for line in reached:
+            typer.echo(line)
+        typer.echo(f"{report}: {leaks!r}")
+    print_notes([ASSUMPTION])
+    if report is not None:
+        return f"open {report}"
+    again = output.with_name(f"gold-{output.name}")
+    return f"python -m spacy bcrf redact {model} GOLD.spacy --output {again} --report leaks.html"
+
+
+def _show(row: dict[str, Any]) -> str:
+    """Return a line about a row of `measure_promises`."""
+    line = f"{', '.join(row['labels'])}: {row['kind']} {row['promised']:g}"
+    line += f"{' a document' * (row['unit'] == 'document')} promised, "
+    if row["reached"] is None:
+        return f"{line}not measured"
+    interval = f"{row['low']:.3f} to {row['high']:.3f}"
+    return f"{line}{row['reached']:.3f} reached ({interval}), {row['documents']:,} documents"

@@ -1,0 +1,57 @@
+"""`python -m spacy bcrf report`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from spacy.cli._util import Opt
+
+from .options import Gold, GpuId, Model, PipeName, Seed
+from .paths import check_corpus, check_report_file, print_notes, write_report
+
+
+def report_cli(
+    model: Model,
+    test: Gold,
+    output: Annotated[
+        list[Path], Opt("--output", "-o", help="File to write, .html or .json. Repeatable")
+    ],
+    against: Annotated[
+        str | None, Opt(help="Another pipeline that predicts the same annotation")
+    ] = None,
+    pipe: PipeName = None,
+    resamples: Annotated[
+        int, Opt(help="Number of bootstrap samples and of random swaps", min=100)
+    ] = 2000,
+    seed: Seed = 0,
+    gpu_id: GpuId = -1,
+) -> str:
+    """
+    Judge a component on gold documents: precision, recall and F by label with bootstrap intervals,
+    kinds of errors, calibration, confusions with examples, the most and the least certain errors.
+    With --against, the differences from another pipeline and their significance. Writes one HTML
+    page that needs no network, or JSON.
+    """
+    from spacy_bcrf.analysis.loading import load_pipeline
+    from spacy_bcrf.analysis.report import report
+
+    from .labeler import load_labeler, read_gold
+    from .pages.report_page import report_page
+
+    for path in output:
+        check_report_file(path, test)
+    check_corpus(test)
+    nlp, name, _ = load_labeler(model, pipe, gpu_id)
+    other = None if against is None else load_pipeline(against)
+    names = model, str(against), str(test)
+    gold = read_gold(nlp, test)
+    found = report(nlp, gold, name, against=other, resamples=resamples, seed=seed, names=names)
+    for path in output:
+        write_report(path, lambda: report_page(found.values), found.to_json())
+    print_notes(found.values["notes"])
+    for path in output:
+        typer.echo(f"{path}: {found!r}")
+    page = next((path for path in output if path.suffix == ".html"), output[0])
+    return f"open {page}. To correct texts: python -m spacy bcrf review {model} TEXTS -o page.html"

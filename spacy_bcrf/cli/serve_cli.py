@@ -1,0 +1,60 @@
+"""`python -m spacy bcrf serve`"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from spacy.cli._util import Opt
+from spacy.language import Language
+
+from .options import Model
+
+if TYPE_CHECKING:
+    from spacy_bcrf.bulk.server import Limits
+
+
+def serve_cli(
+    model: Model,
+    host: Annotated[str, Opt(help="Address to listen on")] = "127.0.0.1",
+    port: Annotated[int, Opt(help="Port to listen on", min=1, max=65535)] = 8000,
+    pipe: Annotated[
+        list[str] | None,
+        Opt("--pipe", "-p", help="Component to answer. Repeatable (default: all of spacy-bcrf)"),
+    ] = None,
+    timeout: Annotated[
+        float, Opt(help="Seconds that the tokenizer may take for a text", min=0.0)
+    ] = 2.0,
+    max_characters: Annotated[int, Opt(help="Longest text in characters", min=1)] = 100_000,
+    max_waiting: Annotated[
+        int, Opt(help="Texts that may wait; further ones get status 503", min=1)
+    ] = 1000,
+) -> None:
+    """
+    Serve a pipeline over HTTP: POST /annotate takes {"text": ".."}, GET / is a page on which one
+    types a text, GET /healthz and /metrics watch the server, /docs describes it.
+    """
+    from bcrf.io.extras import require
+    from spacy_bcrf.analysis.loading import load_pipeline
+    from spacy_bcrf.bulk.server import Limits
+
+    limits = Limits(seconds=timeout, characters=max_characters, waiting=max_waiting)
+    uvicorn = require("uvicorn", "serve")
+    require("fastapi", "serve")
+    nlp = load_pipeline(model)
+    app = make_app_of(nlp, pipe or (), limits)
+    typer.echo(f"next: open http://{host}:{port}/ in a browser", err=True)
+    uvicorn.run(app, host=host, port=port, log_level="warning")
+
+
+def make_app_of(nlp: Language, chosen: Sequence[str], limits: Limits | None = None) -> Any:
+    """Return the application of `serve`. chosen: the components to answer, by default all."""
+    from spacy_bcrf.analysis.loading import find_labelers
+    from spacy_bcrf.bulk.server import Limits, Server, make_app
+
+    from .pages.typed_text_page import typed_text_page
+
+    names = list(find_labelers(nlp, chosen))
+    server = Server(nlp, names, limits or Limits())
+    return make_app(server, lambda text: typed_text_page(nlp, names, text))

@@ -1,0 +1,102 @@
+"""`python -m spacy bcrf tune`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from spacy.cli._util import Opt, import_code, parse_config_overrides
+
+from bcrf.io.atomic import replacing
+from spacy_bcrf.pipeline.config_errors import naming
+
+from .errors import exit_on
+from .options import Code, Seed, TrainingConfig
+from .paths import check_output_file
+
+if TYPE_CHECKING:
+    from spacy_bcrf.analysis.tune import Trial, Tuning
+
+
+def tune_cli(
+    ctx: typer.Context,
+    config: TrainingConfig,
+    output: Annotated[Path, Opt("--output", "-o", help="Config to write")],
+    minutes: Annotated[float, Opt(help="No training starts after these minutes", min=0)] = 20,
+    n_candidates: Annotated[
+        int, Opt("--candidates", "-n", help="Number of settings in the first round", min=2)
+    ] = 18,
+    network: Annotated[
+        str | None, Opt(help="Trained pipeline to sum with the best chain; dev fits the weights")
+    ] = None,
+    seed: Seed = 0,
+    code: Code = None,
+) -> str:
+    """
+    Search the settings of a sparse linear chain on the dev corpus of a training config: templates,
+    clusters of the config, l2, passes, order, objective, feature_dropout and two_pass. Prints all
+    trials with 95% intervals, and writes the config with the best settings. Overrides as in
+    `spacy train`.
+
+    A killed command goes on from OUTPUT.state.json.
+    """
+    from spacy.util import load_config
+
+    from spacy_bcrf.analysis.tune import apply_settings, tune
+
+    state = output.with_name(f"{output.name}.state.json")
+    check_output_file(output, config)
+    overrides = parse_config_overrides(ctx.args)
+    import_code(code)
+    with exit_on(stopped=f"Stopped. The same command goes on from {state}"), naming(config):
+        loaded = load_config(config, overrides=overrides, interpolate=False)
+        found = tune(
+            loaded.interpolate(),
+            state,
+            minutes,
+            n_candidates,
+            seed,
+            lambda trial: typer.echo(_describe(trial), err=True),
+            network,
+        )
+    best = found.best
+    if best is None:
+        raise ValueError("no training ended in time; expected more minutes")
+    for line in _table(found):
+        typer.echo(line)
+    with replacing(output) as part:
+        apply_settings(loaded, best.settings).to_disk(part)
+    if not found.is_done:
+        typer.echo(f"the time is over: the same command goes on from {state}")
+    typer.echo(f"{output}: {_name(best)}")
+    if "network" in best.settings:
+        dev = loaded.get("paths", {}).get("dev") or "DEV.spacy"
+        typer.echo(
+            "the sum is best. After the training: python -m spacy bcrf combine out/model-last "
+            f"{network} --dev {dev} --output sum"
+        )
+    return " ".join(["python -m spacy train", str(output), "--output out", *ctx.args])
+
+
+def _table(found: Tuning) -> list[str]:
+    """Return a line for each trial: the largest share and the best one first."""
+    trials = sorted(found.trials, key=lambda trial: (-trial.share, -trial.f))
+    return [
+        f"{'share':>5} {'F':>6}  {'95% interval':<14} {'s':>5}  settings",
+        *map(_describe, trials),
+    ]
+
+
+def _describe(trial: Trial) -> str:
+    interval = f"{100 * trial.low:.2f}-{100 * trial.high:.2f}"
+    start = f"{trial.share:5.0%} {100 * trial.f:6.2f}  {interval:<14} {trial.seconds:5.1f}"
+    return f"{start}  {_name(trial)}" + (f" ({trial.problem})" if trial.problem else "")
+
+
+def _name(trial: Trial) -> str:
+    values = {
+        key: f"{len(value)} lines" if isinstance(value, list) else value
+        for key, value in trial.settings.items()
+    }
+    return ", ".join(f"{key}={value}" for key, value in values.items()) or "config"

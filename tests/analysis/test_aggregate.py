@@ -1,0 +1,79 @@
+"""Soft gold from the candidates of annotators."""
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc
+
+from spacy_bcrf.analysis.aggregate import aggregate, candidate_marginals
+from spacy_bcrf.corpora.formats.annotators import Annotated, Candidate
+from spacy_bcrf.pipeline.codecs.entities import EntityCodec
+
+VOCAB = spacy.blank("xx").vocab
+
+
+@pytest.fixture(params=["BIO", "BILUO"])
+def codec(request):
+    codec = EntityCodec(request.param)
+    codec.set_labels(["X", "Y"], VOCAB.strings)
+    return codec
+
+
+def annotate(n, **by_annotator):
+    doc = Doc(VOCAB, words=["w"] * n)
+    found = {
+        name: [Candidate(*candidate) for candidate in candidates]
+        for name, candidates in by_annotator.items()
+    }
+    return Annotated("file:1", doc, found)
+
+
+def encode(codec, n, *spans):
+    """Return the tags of a labeling."""
+    doc = Doc(VOCAB, words=["w"] * n)
+    doc.set_ents([spacy.tokens.Span(doc, *span) for span in spans])
+    iob, types = doc.to_array(["ENT_IOB", "ENT_TYPE"]).T
+    return codec.entities.encode(iob, types, np.arange(n) == 0)[0]
+
+
+def test_marginals_of_candidates_are_those_of_their_labelings(codec):
+    one = annotate(5, a=[(0, 2, "X", 0.5), (1, 2, "Y", 0.3), (3, 5, "Y", 0.6)])
+    found = candidate_marginals(one, one.by_annotator["a"], codec)
+    first = [(0.5, [(0, 2, "X")]), (0.3, [(1, 2, "Y")]), (0.2, [])]
+    second = [(0.6, [(3, 5, "Y")]), (0.4, [])]
+    n_tags = len(codec.tags)
+    unary, edges = np.zeros((5, n_tags)), np.zeros((5, n_tags, n_tags))
+    for p, spans in first:
+        for q, others in second:
+            tags = encode(codec, 5, *spans, *others)
+            unary[np.arange(5), tags] += p * q
+            edges[np.arange(4), tags[:-1], tags[1:]] += p * q
+    np.testing.assert_allclose(found.unary, unary, atol=1e-6)
+    np.testing.assert_allclose(found.edges, edges, atol=1e-6)
+
+
+def test_several_annotators_agree_on_valid_labelings(codec):
+    docs = [
+        annotate(4, a=[(0, 2, "X", 1.0)], b=[(0, 2, "X", 1.0)], c=[(1, 3, "Y", 1.0)])
+        for _ in range(5)
+    ]
+    crowd = aggregate(docs, codec)
+    expected = np.eye(len(codec.tags))[encode(codec, 4, (0, 2, "X"))]
+    unary = crowd.targets[0].unary
+    np.testing.assert_allclose(unary, expected, atol=0.1)
+    assert not unary[0, ~codec.constraints.start].any()
+    assert not unary[-1, ~codec.constraints.end].any()
+    assert crowd.reliability["a"].precision > 0.9 > 0.3 > crowd.reliability["c"].precision
+    assert crowd.reliability["a"].n_docs == 5
+
+
+def test_a_single_annotator_is_the_soft_gold(codec):
+    crowd = aggregate([annotate(2, a=[(0, 1, "X", 0.25)])], codec)
+    assert not crowd.reliability
+    assert crowd.targets[0].unary[0, 0] == pytest.approx(0.75)
+
+
+def test_candidates_with_too_much_weight(codec):
+    one = annotate(3, a=[(0, 2, "X", 0.7), (1, 3, "Y", 0.7)])
+    with pytest.raises(ValueError, match=r"file:1: .* sum to 1.4: 'w w' X 0.7, 'w w' Y 0.7"):
+        aggregate([one], codec)

@@ -1,0 +1,228 @@
+"""Tests of `serve`: batches, errors by status, health, metrics and the page."""
+
+import asyncio
+import json
+import re
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import spacy
+from typer.testing import CliRunner
+
+from spacy_bcrf.cli import app
+
+TEXTS = ["Ann saw Rome .", "Why on earth not ?", "Bob saw Oslo ."]
+
+
+@pytest.fixture
+def client(pipeline, monkeypatch):
+    """A client of the server, in this process."""
+    pytest.importorskip("fastapi")
+    pytest.importorskip("httpx")
+    from fastapi.testclient import TestClient
+
+    from spacy_bcrf.bulk import server
+    from spacy_bcrf.cli.serve_cli import make_app_of
+
+    made = []
+
+    class Kept(server.Server):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            made.append(self)
+
+    monkeypatch.setattr(server, "Server", Kept)
+    app = make_app_of(spacy.load(pipeline / "model"), ["ner"])
+    with TestClient(app, raise_server_exceptions=False) as client:
+        client.server = made[0]
+        yield client
+
+
+def test_requests_are_answered_in_batches(client, pipeline):
+    sizes = []
+    annotate = client.server.annotate
+    client.server.annotate = lambda texts: sizes.append(len(texts)) or annotate(texts)
+    config = {"components": {"ner": {"annotate": ["confidence"]}}}
+    nlp = spacy.load(pipeline / "model", config=config)
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(
+            pool.map(lambda text: client.post("/annotate", json={"text": text}), TEXTS * 20)
+        )
+    for answer, text in zip(answers, TEXTS * 20, strict=True):
+        doc = nlp(text)  # `ent._` needs the document
+        found = answer.json()
+        assert answer.status_code == 200 and {span["pipe"] for span in found} <= {"ner"}
+        expected = [(e.start_char, e.end_char, e.label_) for e in doc.ents]
+        assert [(span["start"], span["end"], span["label"]) for span in found] == expected
+        p = [span["probability"] for span in found]
+        assert p == pytest.approx([e._.confidence for e in doc.ents], abs=1e-5)
+    assert sum(sizes) == 60 and max(sizes) > 1
+
+
+def test_errors_have_a_status_and_the_server_goes_on(client):
+    assert client.post("/annotate", json={"txt": "x"}).status_code == 422
+    assert client.post("/annotate", json={"text": "x" * 100_001}).status_code == 422
+    annotate = client.server.annotate
+
+    def fail(texts):
+        raise RuntimeError("out of order")
+
+    client.server.annotate = fail
+    assert client.post("/annotate", json={"text": "x"}).status_code == 500
+    client.server.annotate = annotate
+    assert client.post("/annotate", json={"text": TEXTS[0]}).status_code == 200
+
+
+def test_every_page_has_a_policy_without_inline_handlers(client):
+    pages = {}
+    for route in client.app.routes:
+        answer = client.get(route.path)
+        if answer.headers["content-type"].startswith("text/html"):
+            pages[route.path] = answer
+    assert set(pages) == {"/", "/docs"}
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)', pages["/"].text)
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "script-src-attr 'none'" in pages["/docs"].headers["Content-Security-Policy"]
+    for page in pages.values():
+        assert not re.search(r"<[^>]*\son\w+\s*=", page.text)
+
+
+def test_a_missing_extra_is_named_before_the_model_loads(monkeypatch):
+    for name in ("uvicorn", "fastapi"):
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, name, None)
+            result = CliRunner().invoke(app, ["serve", "no-model"])
+        assert result.exit_code == 1 and f"{name} is not installed" in result.output
+
+
+BAD_BODIES = [
+    b"",
+    b"{",
+    b"[]",
+    b"7",
+    b'"text"',
+    b'{"text": null}',
+    b'{"text": NaN}',
+    b'{"text": ["a"]}',
+    rb'{"text": "\ud800"}',
+    b'{"text": "\xff"}',
+    b"[" * 100_000,
+    b'{"text": "' + b"x" * 100_001 + b'"}',
+]
+
+
+@pytest.mark.parametrize("body", BAD_BODIES, ids=range(len(BAD_BODIES)))
+def test_a_bad_body_is_named(client, body):
+    answer = client.post("/annotate", content=body)
+    assert answer.status_code == 422 and "text" in answer.json()["detail"]
+
+
+def test_a_text_that_takes_too_long_and_one_that_fails_harm_no_other(client):
+    client.server.limits = replace(client.server.limits, seconds=0.2)
+    predict = client.server._predict
+
+    def fail(docs):
+        if any("earth" in doc.text for doc in docs):
+            raise RuntimeError("no earth")
+        if len(docs) > 2:
+            raise MemoryError
+        return predict(docs)
+
+    client.server._predict = fail
+    texts = [TEXTS[0], "(" * 30_000, TEXTS[2], TEXTS[1], TEXTS[0], TEXTS[2]]
+    with pytest.warns(UserWarning, match=r"a batch of \d texts failed: .* Its halves follow"):
+        found = client.server.annotate(texts)
+    assert [isinstance(each, Exception) for each in found] == [0, 1, 0, 1, 0, 0]
+    codes = [client.post("/annotate", json={"text": text}).status_code for text in texts]
+    assert codes == [200, 503, 200, 500, 200, 200]
+    client.server._predict = fail_for_memory
+    assert client.post("/annotate", json={"text": TEXTS[0]}).status_code == 503
+
+
+def fail_for_memory(docs):
+    raise MemoryError
+
+
+def test_a_request_beyond_those_that_wait_is_refused(client):
+    client.server.limits = replace(client.server.limits, waiting=0)
+    answer = client.post("/annotate", json={"text": TEXTS[0]})
+    assert answer.status_code == 503 and "0 texts wait already" in answer.json()["detail"]
+
+
+def test_only_so_many_texts_wait():
+    from spacy_bcrf.bulk.server import BusyError, Limits, Server
+
+    async def ask():
+        server = Server(spacy.blank("xx"), [], Limits(waiting=3))
+        server.annotate = lambda texts: [[text] for text in texts]
+        return await asyncio.gather(*(server.answer(str(i)) for i in range(5)))
+
+    found = asyncio.run(ask())
+    assert found[:3] == [["0"], ["1"], ["2"]]
+    assert all(isinstance(each, BusyError) for each in found[3:])
+
+
+def test_a_client_that_leaves_takes_no_other_with_it():
+    from spacy_bcrf.bulk.server import Limits, Server
+
+    async def leave(n):
+        server = Server(spacy.blank("xx"), [], Limits(batch=2))
+        server.annotate = lambda texts: time.sleep(0.05) or [[text] for text in texts]
+        tasks = [asyncio.create_task(server.answer(str(i))) for i in range(8)]
+        await asyncio.sleep(0.01)
+        for task in tasks[:n]:
+            task.cancel()
+        others = await asyncio.wait_for(asyncio.gather(*tasks[n:]), 5)
+        return [text for (text,) in others]
+
+    for n in (1, 5):
+        assert asyncio.run(leave(n)) == [str(i) for i in range(n, 8)]
+
+
+def test_health_metrics_and_the_description(client):
+    assert client.get("/healthz").json() == {"status": "ok"}
+    for text in TEXTS:
+        client.post("/annotate", json={"text": text})
+    client.post("/annotate", content=b"{")
+    lines = client.get("/metrics").text.splitlines()
+    assert f"spacy_bcrf_characters_total {sum(map(len, TEXTS))}" in lines
+    assert "spacy_bcrf_texts_total 3" in lines and "spacy_bcrf_answers_422_total 1" in lines
+    paths = client.get("/openapi.json").json()["paths"]
+    body = paths["/annotate"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body["required"] == ["text"] and {"/healthz", "/metrics"} <= paths.keys()
+
+
+def test_a_large_body_is_refused(client):
+    client.server.limits = replace(client.server.limits, bytes=100)
+    answer = client.post("/annotate", content=b'{"text": "' + b"x" * 2_100_000 + b'"}')
+    assert answer.status_code == 413
+
+
+def test_the_page_shows_what_the_pipeline_knows(client, pipeline):
+    empty = client.get("/").text
+    assert "<textarea" in empty and "Marginals" not in empty
+    text = f"{TEXTS[0]} <script>alert(1)</script>"
+    page = client.get("/", params={"text": text}).text
+    assert "<script>" not in page and "&lt;script&gt;" in page
+    config = {"components": {"ner": {"annotate": ["confidence"]}}}
+    doc = spacy.load(pipeline / "model", config=config)(TEXTS[0])
+    page = client.get("/", params={"text": TEXTS[0]}).text
+    assert "Marginals" in page and "The most probable labelings" in page
+    for ent in doc.ents:
+        assert f"<td>{ent.text}</td><td>{ent.label_}</td>" in page
+    client.server.limits = replace(client.server.limits, seconds=0.1)
+    answer = client.get("/", params={"text": "(" * 20_000})
+    assert answer.status_code == 503 and "took longer than 0.1 s" in answer.json()["detail"]
+
+
+def test_the_image_starts_the_command():
+    lines = (Path(__file__).resolve().parents[2] / "Dockerfile").read_text().splitlines()
+    assert len(lines) <= 25
+    command = json.loads(lines[-1].removeprefix("CMD "))
+    assert command[:4] == ["python", "-m", "spacy", "bcrf"]
+    result = CliRunner().invoke(app, [*command[4:5], "--help"])
+    assert result.exit_code == 0 and "--host" in command and "--host" in result.output
