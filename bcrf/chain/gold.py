@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from bcrf import kernels
 from bcrf.kernels import Array
+from bcrf.lazy import lazy
 
 from .potentials import Potentials
 
@@ -38,7 +37,7 @@ class GoldLattice:
         self._gold = gold
         self.tags: Array | None = gold if gold.dtype != bool and low >= 0 else None
 
-    @cached_property
+    @lazy
     def allowed(self) -> Array:
         """bool (N, T), the allowed tags of each token."""
         xp, gold = self._potentials.xp, self._gold
@@ -49,7 +48,7 @@ class GoldLattice:
         allowed[known, gold[known]] = True
         return allowed
 
-    @cached_property
+    @lazy
     def unknown(self) -> Array:
         """bool (B,), sequences without any annotation. Empty sequences are among them."""
         xp, gold, lengths = self._potentials.xp, self._gold, self._potentials.lengths

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from numbers import Real
 from types import ModuleType
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bcrf.kernels import Array, array_module, take_errors
+from bcrf.lazy import lazy
 
 
 class NotFiniteError(ValueError):
@@ -156,28 +156,28 @@ class Potentials:
         """
         return Potentials.unchecked(unary, transitions, self.lengths, self.xp)
 
-    @cached_property
+    @lazy
     def xp(self) -> ModuleType:
         """The array module: NumPy or CuPy."""
         return array_module(self.unary, "unary")
 
-    @cached_property
+    @lazy
     def segment_ids(self) -> Array:
         """(N,) index of each token's sequence."""
         tokens = self.xp.arange(len(self.unary))
         return self.xp.searchsorted(self.lengths.cumsum(), tokens, side="right")
 
-    @cached_property
+    @lazy
     def starts(self) -> Array:
         """Flat index of the first token of each non-empty sequence."""
         return boundaries(self.lengths)[0]
 
-    @cached_property
+    @lazy
     def ends(self) -> Array:
         """Flat index of the last token of each non-empty sequence."""
         return boundaries(self.lengths)[1]
 
-    @cached_property
+    @lazy
     def inner_edges(self) -> Array:
         """Flat index of every token that has a successor in its sequence."""
         has_next = self.xp.ones(len(self.unary), dtype=bool)

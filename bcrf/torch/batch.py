@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -12,6 +11,7 @@ from bcrf import chain
 from bcrf.io.extras import require
 from bcrf.kernels import Array, array_module
 from bcrf.kernels.native import pad_rows, take_padded
+from bcrf.lazy import lazy
 
 UNKNOWN = -100
 """The tag of a token without annotation, as `ignore_index` of PyTorch's losses."""
@@ -117,7 +117,7 @@ class Batch:
             )
         self.lengths = on.sum(axis=1, dtype="int32")
 
-    @cached_property
+    @lazy
     def index(self) -> Array:
         """The flat padded index of each token, sequence by sequence."""
         xp, (first, second) = self.xp, self.shape[:2]
@@ -125,12 +125,12 @@ class Batch:
         grid = grid if self.batch_first else grid.T
         return grid[xp.arange(grid.shape[1]) < self.lengths[:, None]]
 
-    @cached_property
+    @lazy
     def ends(self) -> Array:
         """The flat index of each sequence's last token."""
         return self.lengths.cumsum() - 1
 
-    @cached_property
+    @lazy
     def starts(self) -> Array:
         """The flat index of each sequence's first token."""
         return self.ends - self.lengths + 1

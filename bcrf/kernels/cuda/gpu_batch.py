@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from bcrf.kernels.backend import Array
+from bcrf.lazy import lazy
 
 from . import device
 
@@ -39,12 +39,12 @@ class Batch:
         """The distance between the transitions of neighboring edges; 0 if they are shared."""
         return np.int64(0 if self.shared else self.tags**2)
 
-    @cached_property
+    @lazy
     def starts(self) -> Array:
         """The first token of each sequence, int64 (B,)."""
         return (self.lengths.cumsum(dtype="int64") - self.lengths).astype("int64")
 
-    @cached_property
+    @lazy
     def sequence_ids(self) -> Array:
         """The sequence of each token, int32 (N,)."""
         stops = self.lengths.cumsum(dtype="int64")

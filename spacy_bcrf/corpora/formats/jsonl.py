@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 from bcrf.io.json_objects import Problem
+from bcrf.lazy import lazy
 from spacy_bcrf.corpora.record import Record, RecordSpan
 
 from . import other_spans
@@ -145,7 +145,7 @@ class _SpanReader:
             raise Problem("unknown label", f"{where}: unknown {name!r}; expected one of {expected}")
         return name
 
-    @cached_property
+    @lazy
     def _words_in_text(self) -> list[tuple[int, int]]:
         """Bounds of the tokens in characters.
 
