@@ -2,7 +2,7 @@
 
     python -m benchmarks.pages
 
-Each benchmark writes `benchmarks/results/NAME.json`, see `common.write_results`:
+Each benchmark writes `benchmarks/results/NAME.json`, see `lab.tables.write_results`:
 
     {"name": "heads", "command": "python -m benchmarks.heads", "commit": "abc1234",
      "date": "2026-11-23", "machine": "processor, cores, load; versions",
