@@ -61,10 +61,9 @@ class Combination:
             docs = [example.predicted for example in batch]
             if not any(len(doc) for doc in docs):
                 continue
-            gold = self._pipe.read_gold(batch).tags
+            gold, _, _, lattice, _ = self._pipe.read_gold(batch)
             known = ~gold.all(axis=1) if gold.dtype == bool else gold != UNKNOWN
             self.n_tokens += int(known.sum())
-            lattice = codec.lattice(docs)
             parts = [_raw_potentials(pipe, docs) for pipe in pipes]
             self._batches.append(Batch(parts, gold, lattice))
         if not self.n_tokens:

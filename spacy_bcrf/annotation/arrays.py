@@ -136,19 +136,3 @@ def allowed_tags(tags: NDArray, n_tags: int) -> Bools:
     if tags.dtype == bool:
         return tags
     return (tags[:, None] == np.arange(n_tags)) | (tags[:, None] == UNKNOWN)
-
-
-class LabelIndex:
-    """Map from the values of a token attribute to label indices."""
-
-    def __init__(self, values: Sequence[int]) -> None:
-        unsorted = np.array(values, dtype="uint64")
-        self._order = unsorted.argsort()
-        self._values = unsorted[self._order]
-
-    def find(self, values: Values) -> NDArray[np.int64]:
-        """Return the label indices (N,) of values, -1 for a value without a label."""
-        if not len(self._values):
-            return np.full(len(values), -1)
-        at = self._values.searchsorted(values).clip(max=len(self._values) - 1)
-        return np.where(self._values[at] == values, self._order[at], -1)

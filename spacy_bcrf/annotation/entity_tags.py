@@ -15,13 +15,29 @@ from bcrf.chain import Potentials
 from bcrf.kernels import array_module
 from bcrf.schemes import Scheme
 
-from .arrays import UNKNOWN, Bools, LabelIndex, Values, allowed_tags
+from .arrays import UNKNOWN, Bools, Values, allowed_tags
 from .partial import Bounds, PartialAnnotation
 
 # Token.ent_iob
 MISSING, INSIDE, OUTSIDE, BEGIN = range(4)
 
 Ids = NDArray[np.int32]
+
+
+class LabelIndex:
+    """Map from the values of a token attribute to label indices."""
+
+    def __init__(self, values: Sequence[int]) -> None:
+        unsorted = np.array(values, dtype="uint64")
+        self._order = unsorted.argsort()
+        self._values = unsorted[self._order]
+
+    def find(self, values: Values) -> NDArray[np.int64]:
+        """Return the label indices (N,) of values, -1 for a value without a label."""
+        if not len(self._values):
+            return np.full(len(values), -1)
+        at = self._values.searchsorted(values).clip(max=len(self._values) - 1)
+        return np.where(self._values[at] == values, self._order[at], -1)
 
 
 class EntityTags:
@@ -189,6 +205,8 @@ class EntityTags:
         Only schemes with `is_end_open` need it: a pair of tags decides where an entity ends, but a
         lattice restricts single tags. O(N T^2) memory.
         """
+        if not self.is_end_open:
+            return potentials
         xp = array_module(potentials.unary)
         n_tokens, n_tags = potentials.unary.shape
         at, ends = xp.asarray(tokens), potentials.ends

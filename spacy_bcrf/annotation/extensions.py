@@ -7,7 +7,6 @@ character and one past its last; for a document both are None.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from spacy.tokens import Doc, Span, Token
@@ -36,8 +35,6 @@ EXTENSIONS: dict[type, dict[str, Any]] = {
 
 UserData = dict[Any, Any]
 """Entries for `Doc.user_data`."""
-
-Attributes = dict[str, dict[int | None, Any]]
 
 Key = tuple[str, str, int | None, int | None]
 
@@ -79,19 +76,3 @@ def span_confidence(start: int, end: int) -> Key:
 def token_confidence(start: int, end: int) -> Key:
     """Key of the confidence of the token at a character offset."""
     return "._.", TAG_CONFIDENCE, start, None
-
-
-def read_attributes(doc: Doc, names: Sequence[str]) -> Attributes:
-    """Return the custom attributes with these names that are not None.
-
-    RETURNS by name, the values by character offset; the offset is None for an attribute of the
-    document.
-    """
-    found: Attributes = {}
-    user_data: UserData = doc.user_data
-    for key, value in user_data.items():
-        # spaCy's keys have four fields; the last one is an offset for spans only.
-        is_extension = isinstance(key, tuple) and len(key) == 4 and key[0] == "._."
-        if is_extension and key[1] in names and key[3] is None and value is not None:
-            found.setdefault(key[1], {})[key[2]] = value
-    return found

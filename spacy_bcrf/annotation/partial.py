@@ -23,17 +23,19 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 
-from .extensions import ALLOWED_LABELS, ALLOWED_TAGS, ANNOTATED_LABELS, Attributes, read_attributes
+from .extensions import ALLOWED_LABELS, ALLOWED_TAGS, ANNOTATED_LABELS, UserData
 
 AMBIGUOUS = "ambiguous_spans"
 INCORRECT = "incorrect_spans"
 
 T = TypeVar("T")
+
+Attributes = dict[str, dict[int | None, Any]]
 
 Bounds = tuple[int, int]
 """First token of a span, and one past its last."""
@@ -98,7 +100,7 @@ def _read_each(
     read: Callable[[Example, Attributes], T | None],
 ) -> tuple[dict[int, T], dict[int, str]]:
     """Call `read` with each example and its custom attributes of these names."""
-    attributes = [read_attributes(example.reference, names) for example in examples]
+    attributes = [_read_attributes(example.reference, names) for example in examples]
     found: dict[int, T] = {}
     problems: dict[int, str] = {}
     for i, pair in enumerate(zip(examples, attributes, strict=True)):
@@ -110,15 +112,31 @@ def _read_each(
     return found, problems
 
 
+def _read_attributes(doc: Doc, names: Sequence[str]) -> Attributes:
+    """Return the custom attributes with these names that are not None.
+
+    RETURNS by name, the values by character offset; the offset is None for an attribute of the
+    document.
+    """
+    found: Attributes = {}
+    user_data: UserData = doc.user_data
+    for key, value in user_data.items():
+        # spaCy's keys have four fields; the last one is an offset for spans only.
+        is_extension = isinstance(key, tuple) and len(key) == 4 and key[0] == "._."
+        if is_extension and key[1] in names and key[3] is None and value is not None:
+            found.setdefault(key[1], {})[key[2]] = value
+    return found
+
+
 def read_annotated_labels(doc: Doc) -> frozenset[str] | None:
     """Return `doc._.annotated_labels`, None for all. ValueError if it is a string."""
-    return _annotated_labels(doc, read_attributes(doc, (ANNOTATED_LABELS,)))
+    return _annotated_labels(doc, _read_attributes(doc, (ANNOTATED_LABELS,)))
 
 
 def find_labels(doc: Doc, span_keys: Iterable[str | None]) -> set[str]:
     """Return the entity labels of allowed labels and of the spans under these keys."""
     labels: set[str] = set()
-    for names in read_attributes(doc, (ALLOWED_LABELS,)).get(ALLOWED_LABELS, {}).values():
+    for names in _read_attributes(doc, (ALLOWED_LABELS,)).get(ALLOWED_LABELS, {}).values():
         labels |= _as_set(doc, "token._.allowed_labels", names)
     for span_key in span_keys:
         if span_key in doc.spans:

@@ -198,10 +198,7 @@ def learn(
     gold, lattice, errors: see `sparse.learner.OnlineLearner.step`.
     """
     sparse: SparseChain = model.attrs["chain"]
-    constraints = model.attrs["constraints"]
-    if constraints is not None:
-        sparse.learner.constrain(constraints.transitions, constraints.start, constraints.end)
-    return sparse.step(docs, gold, lattice)
+    return sparse.step(docs, gold, lattice, model.attrs["constraints"])
 
 
 def resize_output(

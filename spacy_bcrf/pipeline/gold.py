@@ -16,7 +16,7 @@ from bcrf import kernels
 from bcrf.chain import Constraints
 from bcrf.chain.unlikelihood import Rejection
 from bcrf.kernels import Array
-from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, allowed_tags, find_bounds
+from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, DocBatch, allowed_tags, find_bounds
 from spacy_bcrf.layers.linear_chain import find_obstacle
 from spacy_bcrf.layers.protocol import LabelingModel
 
@@ -54,7 +54,7 @@ def read_gold(codec: Codec, examples: Sequence[Example], model: LabelingModel) -
     ValueError for a partially annotated reference that the head cannot learn from.
     """
     docs = [example.predicted for example in examples]
-    lattice = codec.lattice(docs)
+    lattice = find_lattice(codec, docs)
     ops: Any = model.model.ops
     n_chains, n_tags = codec.n_chains, len(codec.tags) // codec.n_chains
     lengths = np.array([len(doc) for doc in docs], dtype="int32")
@@ -98,6 +98,11 @@ def read_gold(codec: Codec, examples: Sequence[Example], model: LabelingModel) -
         if sequence // n_chains not in problems
     ]
     return Gold(ops.asarray(tags), problems, kept, lattice, n_chains)
+
+
+def find_lattice(codec: Codec, docs: Sequence[Doc]) -> Bools | None:
+    """Return the lattice, the open tags (N, T) of documents; None if all are open."""
+    return codec.open_tags(DocBatch(docs, codec.attributes))[0] if codec.attributes else None
 
 
 def _find_partial(

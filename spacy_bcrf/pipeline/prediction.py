@@ -24,7 +24,7 @@ from .codecs.codec import ScoredSpans
 from .confidence import Predicted, annotate_predictions, find_scored_spans
 from .gold import Gold
 from .settings import Settings
-from .thresholds import CandidateSpan, drop_uncertain, find_candidates, write_candidates
+from .thresholds import CandidateSpan, drop_uncertain, find_candidates
 
 BATCH_SIZE = 128
 """Number of documents that the parts of the package read or predict together."""
@@ -105,7 +105,14 @@ def find_potentials(
             f"[{name}] the scores of {describe(docs, error)} are NaN or infinite. The weights of "
             "the pipeline or its vectors have such values: repair the vectors, or train again"
         ) from error
-    return codec.restrict(potentials, docs, labeling.model.ops, ignore_annotation)
+    if isinstance(docs, DocBatch):
+        allowed, ends_nothing = codec.open_tags(docs, ignore_annotation)
+        if allowed is not None:
+            potentials = potentials.restrict(labeling.asarray(allowed))
+        if ends_nothing is not None and ends_nothing.any():
+            # A BIO span that ends on whitespace: its tags alone do not show its end.
+            potentials = codec.forbid_ends(potentials, ends_nothing)
+    return potentials
 
 
 def describe(docs: Sequence[Doc], error: NotFiniteError) -> str:
@@ -154,21 +161,6 @@ def predict(
     by_doc = [tags[start:stop] for start, stop in bounds]
     parts = zip(by_doc, user_data, candidates, spans, strict=True)
     return [Prediction(*of_doc) for of_doc in parts]
-
-
-def write(codec: Codec, docs: Sequence[Doc], predictions: Sequence[Prediction]) -> list[Doc]:
-    """Write predictions, see `SequenceLabeler.write`."""
-    if not docs:
-        return []
-    tags, user_data, candidates, spans = zip(*predictions, strict=True)
-    if codec.may_overlap:
-        written = codec.write_spans(docs, spans, user_data)
-    else:
-        written = codec.write(docs, tags, user_data)
-    for doc, found in zip(written, candidates, strict=True):
-        if found is not None:
-            write_candidates(doc, codec.labels, found)
-    return written
 
 
 def _check_docs(name: str, docs: Sequence[Doc]) -> None:

@@ -26,7 +26,7 @@ from .codecs import Codec
 from .gold import Gold, Problems, read_gold
 from .load_checks import check_labels, check_loaded, damaged, find_damaged
 from .platt_scaling import PlattScaling
-from .prediction import Prediction, annotate_each, batches, predict, write
+from .prediction import Prediction, annotate_each, batches, predict
 from .queries import PosteriorQueries
 from .settings import (
     Control,
@@ -37,6 +37,7 @@ from .settings import (
     record_changes,
 )
 from .soft_gold import rehearse
+from .thresholds import write_candidates
 from .training import LossTerm
 
 _MODEL: Any = TrainablePipe.model
@@ -225,7 +226,18 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
 
     def write(self, docs: Sequence[Doc], predictions: Sequence[Prediction]) -> list[Doc]:
         """Write predictions. RETURNS the annotated documents: new ones if the tokens change."""
-        return write(self._codec, docs, predictions)
+        if not docs:
+            return []
+        tags, user_data, candidates, spans = zip(*predictions, strict=True)
+        codec = self._codec
+        if codec.may_overlap:
+            written = codec.write_spans(docs, spans, user_data)
+        else:
+            written = codec.write(docs, tags, user_data)
+        for doc, found in zip(written, candidates, strict=True):
+            if found is not None:
+                write_candidates(doc, codec.labels, found)
+        return written
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
         """Write predictions in place. TypeError if the annotation needs other tokens."""

@@ -17,6 +17,7 @@ from bcrf.chain.side_by_side import join_chains, rows_by_chain, split_chains
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.layers.protocol import LabelingModel
 
+from .gold import find_lattice
 from .prediction import Component
 from .training import check_learns_from_gradients
 
@@ -41,7 +42,7 @@ def update_towards(
     """
     set_dropout_rate(pipe.labeling.model, drop)
     potentials, backprop = pipe.labeling.model.begin_update(list(docs))
-    lattice = pipe.codec.lattice(docs)
+    lattice = find_lattice(pipe.codec, docs)
     if lattice is not None:
         ops: Any = pipe.labeling.model.ops
         potentials = potentials.restrict(ops.asarray(lattice))
@@ -85,7 +86,7 @@ def rehearse(
     allowed[chains < n_old, : len(view.tags)] = True
     # A later chain side by side is certain in both distributions.
     allowed[chains >= n_old, 0] = True
-    lattice = pipe.codec.lattice(docs)
+    lattice = find_lattice(pipe.codec, docs)
     if lattice is not None:
         allowed &= lattice
     by_doc = np.split(allowed, n_chains * doc_lengths(docs).cumsum()[:-1])

@@ -278,13 +278,20 @@ class SparseChain:
         return learner.add_pairs(potentials) if learner.settings.order == 2 else potentials
 
     def step(
-        self, docs: Sequence[Doc], gold: NDArray, lattice: NDArray[np.bool_] | None = None
+        self,
+        docs: Sequence[Doc],
+        gold: NDArray,
+        lattice: NDArray[np.bool_] | None = None,
+        constraints: Constraints | None = None,
     ) -> float:
         """Make one online step a document and return the sum of the losses.
 
-        gold, lattice, errors: see `OnlineLearner.step`.
+        gold, lattice, errors: see `OnlineLearner.step`. constraints: None keeps those of the last
+        step.
         """
         learner, rows = self._prepare(docs)
+        if constraints is not None:
+            learner.constrain(constraints.transitions, constraints.start, constraints.end)
         return learner.step(self.drop_features(rows), doc_lengths(docs), gold, lattice)
 
     def begin_update(self, docs: Sequence[Doc]) -> tuple[Potentials, Callable[[Potentials], None]]:

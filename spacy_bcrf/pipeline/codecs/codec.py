@@ -13,7 +13,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from bcrf.chain import Constraints, Potentials
-from spacy_bcrf.annotation.arrays import Attributes, Bools, Values
+from spacy_bcrf.annotation.arrays import Attributes, Bools, DocBatch, Values
 from spacy_bcrf.annotation.extensions import Key, UserData
 
 Tags = NDArray[np.int32]
@@ -82,7 +82,7 @@ class Codec(Protocol):
     """Names of everything that can forbid a labeling, for warnings."""
 
     attributes: ClassVar[Attributes]
-    """The attributes of tokens that `restrict` reads."""
+    """The attributes of tokens that `open_tags` reads."""
 
     unit: ClassVar[Unit]
     """The unit of predictions, and of "confidence" in `confidence.ANNOTATIONS`."""
@@ -187,16 +187,21 @@ class Codec(Protocol):
         """
         return []
 
-    def lattice(self, docs: Sequence[Doc]) -> Bools | None:
-        """Return the lattice, the open tags (N, T); None if all are open."""
+    def open_tags(
+        self, batch: DocBatch, ignore_annotation: bool = False
+    ) -> tuple[Bools | None, Bools | None]:
+        """Return the lattice and a mask of whitespace that ends no span, see `forbid_ends`.
 
-    def restrict(
-        self, potentials: Potentials, docs: Sequence[Doc], ops: Ops, ignore_annotation: bool = False
-    ) -> Potentials:
-        """Return the potentials for prediction, with -inf outside of the lattice.
+        The lattice is the open tags (N, T); None if all are open.
 
-        ignore_annotation: ignore preset annotation of this kind.
+        batch: its first columns are `attributes`. ignore_annotation: ignore preset annotation of
+        this kind.
         """
+        return None, None
+
+    def forbid_ends(self, potentials: Potentials, tokens: Bools) -> Potentials:
+        """Return potentials that forbid a span to end at these tokens (N,)."""
+        return potentials
 
     def kept(self, docs: Sequence[Doc], tags: Tags) -> Tags:
         """Return the tags (N,) of the documents after `write`, UNKNOWN for unknown labels."""

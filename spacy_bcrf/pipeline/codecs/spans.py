@@ -20,7 +20,6 @@ from spacy_bcrf.annotation.arrays import (
     UNKNOWN,
     Attributes,
     Bools,
-    DocBatch,
     Values,
     doc_lengths,
     is_first,
@@ -84,33 +83,9 @@ class SpanCodec(Codec):
     def find_labels(self, doc: Doc) -> set[str]:
         """Return the labels of a gold document."""
 
-    @abstractmethod
-    def open_tags(
-        self, batch: DocBatch, ignore_annotation: bool = False
-    ) -> tuple[Bools | None, Bools | None]:
-        """Return the lattice, None if all tags are open, and whitespace that ends no span (N,).
-
-        batch: its first columns are `attributes`.
-        """
-
-    def lattice(self, docs: Sequence[Doc]) -> Bools | None:
-        """Return the open tags, see `Codec.lattice`."""
-        return self.open_tags(DocBatch(docs, self.attributes))[0]
-
-    def restrict(
-        self, potentials: Potentials, docs: Sequence[Doc], ops: Ops, ignore_annotation: bool = False
-    ) -> Potentials:
-        """Return the potentials with -inf outside of the lattice.
-
-        A BIO span that ends on whitespace is forbidden too: its tags alone do not show its end.
-        """
-        batch = docs if isinstance(docs, DocBatch) else DocBatch(docs, self.attributes)
-        allowed, is_loose = self.open_tags(batch, ignore_annotation)
-        if allowed is not None:
-            potentials = potentials.restrict(ops.asarray(allowed))
-        if is_loose is not None and self.entities.is_end_open and is_loose.any():
-            potentials = self.entities.forbid_ends(potentials, is_loose)
-        return potentials
+    def forbid_ends(self, potentials: Potentials, tokens: Bools) -> Potentials:
+        """See `EntityTags.forbid_ends`."""
+        return self.entities.forbid_ends(potentials, tokens)
 
     def candidates(self, posterior: Potentials, threshold: float, ops: Ops) -> SpanArrays:
         """Return all spans of at least this probability, see `Codec.candidates`."""

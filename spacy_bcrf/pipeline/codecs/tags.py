@@ -18,12 +18,12 @@ from spacy_bcrf.annotation.arrays import (
     UNKNOWN,
     Attributes,
     Bools,
-    LabelIndex,
     Values,
     read_doc,
     read_docs,
     read_gold,
 )
+from spacy_bcrf.annotation.entity_tags import LabelIndex
 from spacy_bcrf.annotation.extensions import UserData, token_confidence
 from spacy_bcrf.annotation.partial import read_allowed_tags
 
@@ -135,7 +135,7 @@ class TagCodec(Codec):
         """
         found, problems = read_allowed_tags(examples)
         for i, example in enumerate(examples):
-            if not np.isin(read_doc(example.reference, self._ids), self._wrong).any():
+            if not np.isin(example.reference.to_array(self._ids[0]), self._wrong).any():
                 continue
             values = self._align(example)[:, 0]
             for token in np.flatnonzero(np.isin(values, self._wrong)).tolist():
@@ -161,16 +161,6 @@ class TagCodec(Codec):
                 raise ValueError(f"{word!r} (token {token}) is {tag}, but may only be {expected}")
             allowed[token] &= tags
         return []
-
-    def lattice(self, docs: Sequence[Doc]) -> Bools | None:
-        """Return None: all tags are open."""
-        return None
-
-    def restrict(
-        self, potentials: Potentials, docs: Sequence[Doc], ops: Ops, ignore_annotation: bool = False
-    ) -> Potentials:
-        """Return the potentials unchanged: all tags are open."""
-        return potentials
 
     def check_promise(self, promise: str) -> None:
         """Raise ValueError for a promise of recall."""
