@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import IS_SPACE, ORTH, SENT_START  # type: ignore[import-not-found]
+from spacy.attrs import ORTH  # type: ignore[import-not-found]
 from spacy.strings import StringStore
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
@@ -33,23 +32,19 @@ from spacy_bcrf.annotation.partial import (
 )
 
 from .codec import Ops, Predictions, ScoredSpans, SpanArrays, Tags, Unit
+from .layers import Layers, choose_layers
 from .span_group import SpanGroupCodec, align_spans, check_span
 from .spans import PartialSpanCodec
 
 UNKNOWN_LABEL = 2**32
 """Added to the first value of a token in a span whose label is unknown."""
-ENOUGH = 0.99
-"""A label has so many layers that they hold this share of its spans in the training data."""
-MAX_LAYERS = 4
 
 
 class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
     """Spans that may overlap, as chains of a scheme's tags side by side.
 
-    Each label has a chain for each of its layers. The k-th layer has the k-th outermost spans of
-    the label. The labels of an exclusive group share their chains. The chains of a document are
-    independent given the text, so the probability that a span is in one of its layers is
-    1 - prod (1 - p).
+    `Layers` says which chain has which spans. The chains of a document are independent given the
+    text, so the probability that a span is in one of its layers is 1 - prod (1 - p).
 
     A document with n tokens has C n rows of tags: all tokens in the first chain, then in the second
     and so on. Values (N, C) are 0 without annotation, else 1 + the tag.
@@ -71,94 +66,39 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         to choose them by `choose_layers`. exclusive: groups of labels that a token has at most one
         of. incorrect_spans_key, ambiguous_spans_key: see `EntityCodec`.
         """
-        self._groups = _read_groups(exclusive)
-        super().__init__(
-            scheme,
-            spans_key,
-            "the layers, ",
-            layers="auto" if layers is None else str(_check_layers(layers)),
-            exclusive=json.dumps([list(group) for group in dict.fromkeys(self._groups.values())]),
-        )
+        self._layers = Layers(layers, exclusive)
+        super().__init__(scheme, spans_key, "the layers, ", **self._layers.settings)
         self.set_keys(incorrect_spans_key, ambiguous_spans_key)
-        self._layers = layers
         self.state: dict[str, Any] = {"layers_by_label": {}}
         self.predictions = self._predictions
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
         """Set the labels, and with them the chains and their tags."""
-        slots = [str(k) for k in range(max(map(len, self._groups.values()), default=1))]
-        super().set_labels(slots, strings)
-        self.labels = tuple(labels)
-        units = dict.fromkeys(self._groups.get(label, (label,)) for label in labels)
-        chains = [(unit, layer) for unit in units for layer in range(self._n_layers(unit))]
-        index = {label: i for i, label in enumerate(labels)}
-        states = self.tags
-        self.tags_per_label = len(states)
-        self.n_chains = max(1, len(chains))
-        self.tags = [_name(state, *chain) for chain in chains or [((), 0)] for state in states]
-        self._label_of = np.full((self.n_chains, len(slots)), -1)
-        self._place_of: dict[int, tuple[list[int], int]] = {}
-        for chain, (unit, _) in enumerate(chains):
-            for slot, label in enumerate(unit):
-                if label in index:
-                    self._label_of[chain, slot] = index[label]
-                    value = strings.add(label)
-                    self._place_of.setdefault(value, ([], slot))[0].append(chain)
-        places = [self._place_of[strings.add(label)] for label in labels]
-        most = max((len(chains) for chains, _ in places), default=1)
-        self._chains_of = np.array([c + [-1] * (most - len(c)) for c, _ in places], "int64")
-        self._chains_of = self._chains_of.reshape(-1, most)
-        self._slot_of = np.array([slot for _, slot in places], dtype="int64")
+        layers = self._layers
+        layers.set_labels(labels, strings, self.state["layers_by_label"])
+        super().set_labels([str(slot) for slot in range(layers.n_slots)], strings)
+        self.labels, self.n_chains = tuple(labels), layers.n_chains
+        self.tags_per_label = len(self.tags)
+        self.tags = layers.name_tags(self.tags)
         # Chains of fewer labels than the largest group have slots that nothing may use.
-        is_open = np.repeat(self._label_of >= 0, len(self.scheme.prefixes), axis=1)
+        is_open = np.repeat(layers.labels >= 0, len(self.scheme.prefixes), axis=1)
         self._open = np.column_stack([np.ones(self.n_chains, bool), is_open])
-
-    def _n_layers(self, unit: tuple[str, ...]) -> int:
-        found = self.state["layers_by_label"]
-        return self._layers or max(found.get(label, 1) for label in unit)
 
     def find_missing(self) -> Collection[str]:
         """Return the labels of exclusive groups that are not among the labels."""
-        return self._groups.keys() - self.labels
+        return self._layers.find_missing(self.labels)
 
     def count_layers(self, example: Example) -> Counter[tuple[str, int]]:
-        """Count the gold spans of an example by label and layer, from 1 on; 0 for no layer."""
-        doc = example.reference
-        spans = self._place(example.predicted, doc.spans.get(self._key, ()))
-        return Counter((doc.vocab.strings[label], layer) for _, _, label, layer, _ in spans)
+        """Count the gold spans of an example by label and layer, see `Layers.count`."""
+        return self._layers.count(example.predicted, example.reference.spans.get(self._key, ()))
 
     def choose_layers(self, counts: Mapping[tuple[str, int], int]) -> None:
-        """Choose the least number of layers of each label that hold ENOUGH of its spans.
-
-        counts: of the training data, see `count_layers`. A label without a span keeps its layers.
-        """
-        found = dict(self.state["layers_by_label"])
-        for label in {label for label, _ in counts}:
-            total = sum(n for (name, layer), n in counts.items() if name == label and layer)
-            held = np.cumsum([counts.get((label, k), 0) for k in range(1, MAX_LAYERS)])
-            found[label] = int((held < ENOUGH * total).sum()) + 1
-        self.state = {"layers_by_label": {k: n for k, n in sorted(found.items()) if n > 1}}
+        """Choose the layers of each label, see `layers.choose_layers`."""
+        self.state = {"layers_by_label": choose_layers(counts, self.state["layers_by_label"])}
 
     def describe(self, counts: Mapping[tuple[str, int], int]) -> tuple[str, str]:
-        """Return the numbers of chains and layers, and of spans that no layer holds, or nothing.
-
-        counts: of the training data, see `count_layers`.
-        """
-        layers = dict(zip(self.labels, (self._chains_of >= 0).sum(axis=1).tolist(), strict=True))
-        some = ", ".join(f"{label} has {n} layers" for label, n in layers.items() if n > 1)
-        said = f"{self.n_chains} chains: {some or 'one layer'}{', all others one' * bool(some)}"
-        no_layer = Counter[str]()
-        for (label, layer), n in counts.items():
-            if not layer or layer > layers.get(label, layer):
-                no_layer[label] += n
-        if not no_layer:
-            return said, ""
-        by_label = ", ".join(f"{label} {n:,}" for label, n in sorted(no_layer.items()))
-        return said, (
-            f"{no_layer.total():,} of {sum(counts.values()):,} spans are in no layer, and training "
-            f"leaves them out: {by_label}. They lie deeper than the layers of their label, cross "
-            "spans of it or a sentence start, or have whitespace at an edge"
-        )
+        """Describe the layers, see `Layers.describe`."""
+        return self._layers.describe(self.labels, counts)
 
     # Gold
 
@@ -197,28 +137,6 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         values[:] = 1
         return values, self._encode(predicted, spans, values) if spans else []
 
-    def _place(self, doc: Doc, spans: Iterable[Span]) -> Iterator[tuple[int, int, int, int, str]]:
-        """Yield start, end, label and layer of each distinct span, outer spans first.
-
-        The layer counts from 1; 0 for a span that no layer can hold, with the reason.
-        """
-        if not spans:
-            return
-        sent_start, is_space = doc.to_array([SENT_START, IS_SPACE]).T.tolist()
-        last: dict[tuple[str, ...], list[int]] = {}
-        distinct = {(span.start, span.end, span.label) for span in spans}
-        for start, end, label in sorted(distinct, key=lambda span: (span[0], -span[1], span[2])):
-            if is_space[start] or is_space[end - 1]:
-                yield start, end, label, 0, "starts or ends on whitespace"
-            elif 1 in sent_start[start + 1 : end]:
-                yield start, end, label, 0, "crosses a sentence start"
-            else:
-                name = doc.vocab.strings[label]
-                ends = last.setdefault(self._groups.get(name, (name,)), [])
-                layer = next((k for k, stop in enumerate(ends) if stop <= start), len(ends))
-                ends[layer : layer + 1] = [end]
-                yield start, end, label, layer + 1, ""
-
     def _encode(self, doc: Doc, spans: Iterable[Span], values: Values) -> list[str]:
         """Write spans into values, all of which are O. RETURNS descriptions of the others."""
         first, inside, last, single = (
@@ -226,11 +144,11 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         )
         lost = []
         unknown = np.zeros(len(values), dtype=bool)
-        for start, end, label, layer, why in self._place(doc, spans):
-            if label not in self._place_of:
+        for start, end, label, layer, why in self._layers.place(doc, spans):
+            if label not in self._layers.places:
                 unknown[start:end] = True
                 continue
-            chains, slot = self._place_of[label]
+            chains, slot = self._layers.places[label]
             if not 0 < layer <= len(chains):
                 why = why or f"is in layer {layer}, but the label has {len(chains)}"
                 name = doc.vocab.strings[label]
@@ -269,8 +187,8 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
 
     def _of_chain(self, annotation: PartialAnnotation, chain: int) -> PartialAnnotation:
         """Return the partial annotation of one chain, with its slots in place of labels."""
-        slots = {self.labels[x]: str(k) for k, x in enumerate(self._label_of[chain]) if x >= 0}
-        n_layers = sum(bool((row == chain).any()) * (row >= 0).sum() for row in self._chains_of)
+        slots = {self.labels[x]: str(k) for k, x in enumerate(self._layers.labels[chain]) if x >= 0}
+        n_layers = sum(bool((row == chain).any()) * (row >= 0).sum() for row in self._layers.chains)
         is_only = n_layers == len(slots)
 
         def translate(names: Iterable[str]) -> frozenset[str]:
@@ -350,7 +268,7 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         docs, chains = np.divmod(sequences, self.n_chains)
         # From places to tokens.
         shift = (stops - counts)[sequences] - (lengths.cumsum() - lengths)[docs]
-        labels = self._label_of[chains, slots]
+        labels = self._layers.labels[chains, slots]
         spans = np.column_stack([starts - shift, ends - shift, labels])
         order = np.lexsort(spans.T[::-1])
         first, stop, label = spans[order].T
@@ -362,7 +280,7 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
 
     def first_chain(self, label: int) -> int:
         """Return the chain of a label's outermost spans."""
-        return int(self._chains_of[label, 0])
+        return int(self._layers.chains[label, 0])
 
     def _in_chains(
         self, posterior: Potentials, predictions: Predictions, ops: Ops
@@ -376,8 +294,8 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         lengths = ops.to_numpy(posterior.lengths).astype("int64")
         of_docs = lengths[:: self.n_chains]
         docs = of_docs.cumsum().searchsorted(starts, side="right")
-        span, layer = np.nonzero(self._chains_of[labels] >= 0)
-        chains = self._chains_of[labels[span], layer]
+        span, layer = np.nonzero(self._layers.chains[labels] >= 0)
+        chains = self._layers.chains[labels[span], layer]
         sequences, of_span = np.unique(docs[span] * self.n_chains + chains, return_inverse=True)
         counts = lengths[sequences]
         shift = (counts.cumsum() - counts)[of_span] - (of_docs.cumsum() - of_docs)[docs[span]]
@@ -400,7 +318,7 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         if not len(predictions[0]):
             return np.zeros(0)
         span, taken, starts, ends = self._in_chains(posterior, predictions, ops)
-        slots = self._slot_of[np.asarray(predictions[2])[span]]
+        slots = self._layers.slots[np.asarray(predictions[2])[span]]
         given = map(ops.asarray, (starts, ends, slots))
         p = ops.to_numpy(span_posteriors(taken, self.span_tags(ops), *given))
         absent = np.ones(len(predictions[0]))
@@ -412,13 +330,13 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         lengths = ops.to_numpy(posterior.lengths).astype("int64")
         stops, of_docs = lengths.cumsum(), lengths[:: self.n_chains]
         # A span in k layers reaches the threshold only if it has a k-th of it in one of them.
-        least = threshold / self._chains_of.shape[1]
+        least = threshold / self._layers.chains.shape[1]
         found = span_candidates(posterior, self.span_tags(ops), least)
         starts, ends, slots, _ = map(ops.to_numpy, found)
         sequences = stops.searchsorted(starts, side="right")
         docs, chains = np.divmod(sequences, self.n_chains)
         shift = (stops - lengths)[sequences] - (of_docs.cumsum() - of_docs)[docs]
-        spans = np.column_stack([starts - shift, ends - shift, self._label_of[chains, slots]])
+        spans = np.column_stack([starts - shift, ends - shift, self._layers.labels[chains, slots]])
         starts, ends, labels = _distinct(spans[np.lexsort(spans.T[::-1])])
         p = self.confidences(posterior, (starts, ends, labels), ops)
         likely = p >= threshold
@@ -436,7 +354,7 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         right = set(zip(*self._predictions(np.where(gold < 0, 0, gold), lengths), strict=True))
         missing = (values == 0) & ~unknown_label[:, None]
         n_missing = np.vstack([np.zeros(self.n_chains, int), missing.cumsum(axis=0)])
-        chains = self._chains_of[labels, 0] if len(labels) else labels
+        chains = self._layers.chains[labels, 0] if len(labels) else labels
         known = n_missing[starts, chains] == n_missing[ends, chains]
         correct = np.array([span in right for span in zip(*found, strict=True)], dtype=bool)
         return (starts[known], ends[known], labels[known]), correct[known]
@@ -463,34 +381,3 @@ def _distinct(spans: NDArray[np.integer]) -> Predictions:
     is_new[1:] = (spans[1:] != spans[:-1]).any(axis=1)
     starts, ends, labels = spans[is_new].T
     return starts, ends, labels
-
-
-def _name(state: str, unit: tuple[str, ...], layer: int) -> str:
-    """Return the name of a tag: its state in the chain, the labels, and the layer from 2 on."""
-    prefix, _, slot = state.partition("-")
-    known = unit[int(slot)] if slot and int(slot) < len(unit) else slot and f"unused {slot}"
-    return f"{prefix}-{known or '+'.join(unit)}{f' {layer + 1}' if layer else ''}"
-
-
-def _check_layers(layers: object) -> int:
-    if not isinstance(layers, int) or isinstance(layers, bool) or layers < 1:
-        raise ValueError(f"layers must be a number of at least 1 or null, got {layers!r}")
-    return layers
-
-
-def _read_groups(exclusive: Any) -> dict[str, tuple[str, ...]]:
-    """Return the exclusive group of each label. ValueError unless they are disjoint lists."""
-    groups: dict[str, tuple[str, ...]] = {}
-    is_list = isinstance(exclusive, (list, tuple))
-    for group in exclusive if isinstance(exclusive, (list, tuple)) else [exclusive]:
-        is_group = isinstance(group, (list, tuple)) and all(isinstance(x, str) for x in group)
-        if not is_list or not is_group or len(group) < 2:
-            raise ValueError(
-                'exclusive must be a list of lists of at least two labels, such as [["DRUG", '
-                f'"DOSE"]], got {exclusive!r}'
-            )
-        for label in group:
-            if label in groups:
-                raise ValueError(f"exclusive has the label {label!r} twice")
-            groups[label] = tuple(group)
-    return groups

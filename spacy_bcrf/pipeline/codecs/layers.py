@@ -1,0 +1,175 @@
+"""The chains of spans that may overlap: a label has one for each of its layers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from spacy.attrs import IS_SPACE, SENT_START  # type: ignore[import-not-found]
+from spacy.strings import StringStore
+from spacy.tokens import Doc, Span
+
+ENOUGH = 0.99
+"""A label has so many layers that they hold this share of its spans in the training data."""
+MAX_LAYERS = 4
+
+
+class Layers:
+    """Which chain has which labels, and which span belongs to which layer.
+
+    Each label has a chain for each of its layers. The k-th layer has the k-th outermost spans of
+    the label. The labels of an exclusive group share their chains. C is the number of chains, L of
+    labels, K the largest number of labels of a chain.
+
+    units: the labels (<= K) of each chain, and its layer from 0 on. labels: (C, K) the index of the
+    label of each slot, -1 for none. chains: (L, layers) the chains of each label, -1 for none.
+    slots: (L,) the slot of each label in its chains. places: chains and slot by the value of a
+    label.
+    """
+
+    def __init__(self, layers: int | None, exclusive: Sequence[Sequence[str]]) -> None:
+        """layers: of each label; None to choose them. exclusive: see `OverlappingCodec`."""
+        self._groups = _read_groups(exclusive)
+        self._fixed = None if layers is None else _check_layers(layers)
+        groups = [list(group) for group in dict.fromkeys(self._groups.values())]
+        self.settings = {
+            "layers": "auto" if layers is None else str(layers),
+            "exclusive": json.dumps(groups),
+        }
+        self.n_slots = max(map(len, groups), default=1)
+
+    def set_labels(
+        self, labels: Sequence[str], strings: StringStore, found: Mapping[str, int]
+    ) -> None:
+        """Set the labels, and with them the chains. found: the chosen layers of labels."""
+        units = dict.fromkeys(self._groups.get(label, (label,)) for label in labels)
+        self.units = [
+            (unit, layer)
+            for unit in units
+            for layer in range(self._fixed or max(found.get(label, 1) for label in unit))
+        ]
+        self.n_chains = max(1, len(self.units))
+        index = {label: i for i, label in enumerate(labels)}
+        self.labels = np.full((self.n_chains, self.n_slots), -1)
+        self.places: dict[int, tuple[list[int], int]] = {}
+        for chain, (unit, _) in enumerate(self.units):
+            for slot, label in enumerate(unit):
+                if label in index:
+                    self.labels[chain, slot] = index[label]
+                    self.places.setdefault(strings.add(label), ([], slot))[0].append(chain)
+        places = [self.places[strings.add(label)] for label in labels]
+        most = max((len(chains) for chains, _ in places), default=1)
+        self.chains = np.array([c + [-1] * (most - len(c)) for c, _ in places], "int64")
+        self.chains = self.chains.reshape(-1, most)
+        self.slots = np.array([slot for _, slot in places], dtype="int64")
+
+    def name_tags(self, states: Sequence[str]) -> list[str]:
+        """Return the names of the tags of all chains. states: the tags of one, with its slots.
+
+        A name is the state in the chain, the labels, and the layer from 2 on.
+        """
+        return [_name(state, *unit) for unit in self.units or [((), 0)] for state in states]
+
+    def find_missing(self, labels: Sequence[str]) -> set[str]:
+        """Return the labels of exclusive groups that are not among the labels."""
+        return {*self._groups} - {*labels}
+
+    def place(self, doc: Doc, spans: Iterable[Span]) -> Iterator[tuple[int, int, int, int, str]]:
+        """Yield start, end, label and layer of each distinct span, outer spans first.
+
+        The layer counts from 1; 0 for a span that no layer can hold, with the reason.
+        """
+        if not spans:
+            return
+        sent_start, is_space = doc.to_array([SENT_START, IS_SPACE]).T.tolist()
+        last: dict[tuple[str, ...], list[int]] = {}
+        distinct = {(span.start, span.end, span.label) for span in spans}
+        for start, end, label in sorted(distinct, key=lambda span: (span[0], -span[1], span[2])):
+            if is_space[start] or is_space[end - 1]:
+                yield start, end, label, 0, "starts or ends on whitespace"
+            elif 1 in sent_start[start + 1 : end]:
+                yield start, end, label, 0, "crosses a sentence start"
+            else:
+                name = doc.vocab.strings[label]
+                ends = last.setdefault(self._groups.get(name, (name,)), [])
+                layer = next((k for k, stop in enumerate(ends) if stop <= start), len(ends))
+                ends[layer : layer + 1] = [end]
+                yield start, end, label, layer + 1, ""
+
+    # Choice of the layers
+
+    def count(self, doc: Doc, spans: Iterable[Span]) -> Counter[tuple[str, int]]:
+        """Count spans by label and layer, from 1 on; 0 for no layer."""
+        placed = self.place(doc, spans)
+        return Counter((doc.vocab.strings[label], layer) for _, _, label, layer, _ in placed)
+
+    def describe(
+        self, labels: Sequence[str], counts: Mapping[tuple[str, int], int]
+    ) -> tuple[str, str]:
+        """Return the numbers of chains and layers, and of spans that no layer holds, or nothing.
+
+        counts: of the training data, see `count`.
+        """
+        layers = dict(zip(labels, (self.chains >= 0).sum(axis=1).tolist(), strict=True))
+        some = ", ".join(f"{label} has {n} layers" for label, n in layers.items() if n > 1)
+        said = f"{self.n_chains} chains: {some or 'one layer'}{', all others one' * bool(some)}"
+        no_layer = Counter[str]()
+        for (label, layer), n in counts.items():
+            if not layer or layer > layers.get(label, layer):
+                no_layer[label] += n
+        if not no_layer:
+            return said, ""
+        by_label = ", ".join(f"{label} {n:,}" for label, n in sorted(no_layer.items()))
+        return said, (
+            f"{no_layer.total():,} of {sum(counts.values()):,} spans are in no layer, and training "
+            f"leaves them out: {by_label}. They lie deeper than the layers of their label, cross "
+            "spans of it or a sentence start, or have whitespace at an edge"
+        )
+
+
+def choose_layers(
+    counts: Mapping[tuple[str, int], int], known: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the least number of layers of each label that hold ENOUGH of its spans, if above 1.
+
+    counts: of the training data, see `Layers.count`. known: the layers of labels without a span.
+    """
+    found = dict(known)
+    for label in {label for label, _ in counts}:
+        total = sum(n for (name, layer), n in counts.items() if name == label and layer)
+        held = np.cumsum([counts.get((label, k), 0) for k in range(1, MAX_LAYERS)])
+        found[label] = int((held < ENOUGH * total).sum()) + 1
+    return {label: n for label, n in sorted(found.items()) if n > 1}
+
+
+def _name(state: str, unit: tuple[str, ...], layer: int) -> str:
+    prefix, _, slot = state.partition("-")
+    known = unit[int(slot)] if slot and int(slot) < len(unit) else slot and f"unused {slot}"
+    return f"{prefix}-{known or '+'.join(unit)}{f' {layer + 1}' if layer else ''}"
+
+
+def _check_layers(layers: object) -> int:
+    if not isinstance(layers, int) or isinstance(layers, bool) or layers < 1:
+        raise ValueError(f"layers must be a number of at least 1 or null, got {layers!r}")
+    return layers
+
+
+def _read_groups(exclusive: Any) -> dict[str, tuple[str, ...]]:
+    """Return the exclusive group of each label. ValueError unless they are disjoint lists."""
+    groups: dict[str, tuple[str, ...]] = {}
+    is_list = isinstance(exclusive, (list, tuple))
+    for group in exclusive if isinstance(exclusive, (list, tuple)) else [exclusive]:
+        is_group = isinstance(group, (list, tuple)) and all(isinstance(x, str) for x in group)
+        if not is_list or not is_group or len(group) < 2:
+            raise ValueError(
+                'exclusive must be a list of lists of at least two labels, such as [["DRUG", '
+                f'"DOSE"]], got {exclusive!r}'
+            )
+        for label in group:
+            if label in groups:
+                raise ValueError(f"exclusive has the label {label!r} twice")
+            groups[label] = tuple(group)
+    return groups
