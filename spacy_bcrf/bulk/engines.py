@@ -1,4 +1,4 @@
-"""Engines: run workers over shards, in this process or in processes of their own.
+"""Engines: run workers over shards, in this process, in `processes` or by `ray_engine`.
 
 An engine takes shards and yields finished ones in any order. It reads shards only
 as workers need them, so memory does not grow with the input.
@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from multiprocessing.connection import wait
 from typing import Any, NamedTuple, Protocol
 
 from spacy_bcrf.corpora.texts import Rejected
 
-from .processes import Child
 from .shards import Finished, Shard
 from .worker import BulkError, Settings, Worker
 
@@ -99,54 +97,6 @@ def run_pool(
                 yield result
     finally:
         pool.stop()
-
-
-def run_processes(
-    settings: Settings, n_processes: int, shards: Iterable[Shard]
-) -> Iterator[Finished]:
-    """Annotate in new processes of one thread each, see `run_pool`. They end when this one does."""
-    return run_pool(_Processes(settings), settings, n_processes, shards)
-
-
-class _Processes:
-    """A pool of processes."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.children: dict[Any, Child] = {}
-
-    def start(self) -> Any:
-        child = Child(_serve, self.settings)
-        self.children[child.connection] = child
-        return child.connection
-
-    def give(self, worker: Any, shard: Shard) -> None:
-        self.children[worker].send(shard)
-
-    def wait(self) -> tuple[Any, Finished | BulkError | Died | None]:
-        worker: Any = wait(list(self.children))[0]
-        try:
-            return worker, self.children[worker].receive()
-        except (EOFError, OSError):
-            return worker, Died(self.children.pop(worker).stop())
-
-    def retire(self, worker: Any) -> None:
-        self.children.pop(worker).stop(kill=True)
-
-    def stop(self) -> None:
-        for child in self.children.values():
-            child.stop(kill=True)
-
-
-def _serve(settings: Settings, connection: Any) -> None:
-    """Annotate shards until the parent ends."""
-    try:
-        worker = Worker(settings)
-        connection.send(None)
-        while True:
-            connection.send(worker.annotate(connection.recv()))
-    except BulkError as error:
-        connection.send(error)
 
 
 def after_death(settings: Settings, shard: Shard, n_deaths: int, end: str) -> Shard:

@@ -1,4 +1,4 @@
-"""Child processes of one thread, each with a pipe to this one."""
+"""The engine of child processes of one thread, each with a pipe to this one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context
+from multiprocessing.connection import wait
 from typing import Any
+
+from .engines import Died, run_pool
+from .shards import Finished, Shard
+from .worker import BulkError, Settings, Worker
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BCRF_THREADS")
 
@@ -18,6 +23,54 @@ STARTS = 10
 PASSING = errno.EAGAIN, errno.ENOMEM, errno.EINTR
 PATIENCE = 5.0
 """Seconds that a process has to end by itself."""
+
+
+def run_processes(
+    settings: Settings, n_processes: int, shards: Iterable[Shard]
+) -> Iterator[Finished]:
+    """Annotate in new processes of one thread each, see `run_pool`. They end when this one does."""
+    return run_pool(_Processes(settings), settings, n_processes, shards)
+
+
+class _Processes:
+    """A pool of processes."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.children: dict[Any, Child] = {}
+
+    def start(self) -> Any:
+        child = Child(_serve, self.settings)
+        self.children[child.connection] = child
+        return child.connection
+
+    def give(self, worker: Any, shard: Shard) -> None:
+        self.children[worker].send(shard)
+
+    def wait(self) -> tuple[Any, Finished | BulkError | Died | None]:
+        worker: Any = wait(list(self.children))[0]
+        try:
+            return worker, self.children[worker].receive()
+        except (EOFError, OSError):
+            return worker, Died(self.children.pop(worker).stop())
+
+    def retire(self, worker: Any) -> None:
+        self.children.pop(worker).stop(kill=True)
+
+    def stop(self) -> None:
+        for child in self.children.values():
+            child.stop(kill=True)
+
+
+def _serve(settings: Settings, connection: Any) -> None:
+    """Annotate shards until the parent ends."""
+    try:
+        worker = Worker(settings)
+        connection.send(None)
+        while True:
+            connection.send(worker.annotate(connection.recv()))
+    except BulkError as error:
+        connection.send(error)
 
 
 class Child:

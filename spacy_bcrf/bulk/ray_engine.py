@@ -7,14 +7,13 @@ the manifest counts it once. Ray Data may write the output of a repeated task tw
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from bcrf.io.extras import require
 
-from .engines import MAX_ATTEMPTS, Died, run_pool
-from .learner import Learned, Learner, Share, raise_error
+from .engines import Died, run_pool
 from .shards import Finished, Shard
 from .worker import MAX_REASON, BulkError, Settings, Worker
 
@@ -35,36 +34,6 @@ def run_ray(
 
 
 @contextmanager
-def ray_learners(
-    shares: Sequence[Share], address: str | None
-) -> Iterator[Callable[[bytes, int], list[Learned]]]:
-    """Start an actor for each share, as `mixing.process_learners` starts processes.
-
-    An actor that dies starts again and repeats its pass. BulkError if it dies several times.
-    """
-    with _connection(address) as ray:
-        retries = {"max_restarts": MAX_ATTEMPTS, "max_task_retries": MAX_ATTEMPTS}
-        actors = [_make_actor(ray, _LearnerActor, share, **retries) for share in shares]
-
-        def make_pass(chain: bytes, seed: int) -> list[Learned]:
-            sent = ray.put(chain)
-            try:
-                return list(
-                    map(raise_error, ray.get([actor.learn.remote(sent, seed) for actor in actors]))
-                )
-            except _deaths(ray) as error:
-                raise BulkError(
-                    f"a Ray actor died; the finished rounds stay: {_reason(error)}"
-                ) from None
-
-        try:
-            yield make_pass
-        finally:
-            for actor in actors:
-                ray.kill(actor)
-
-
-@contextmanager
 def _connection(address: str | None) -> Iterator[Any]:
     """Connect to a cluster, or use the connection that this process has. Yields the module ray."""
     ray = require("ray", "ray")
@@ -80,32 +49,19 @@ def _connection(address: str | None) -> Iterator[Any]:
             ray.shutdown()
 
 
-def _make_actor(ray: Any, kind: type, argument: Any, **options: Any) -> Any:
-    """Start an actor of one CPU. Ray sets OMP_NUM_THREADS to the number of CPUs."""
-    return ray.remote(num_cpus=1, **options)(kind).remote(argument)
-
-
-def _deaths(ray: Any) -> tuple[type[Exception], ...]:
-    """Return the errors of a dead actor. Ray kills actors when a node runs out of memory."""
-    return ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError
-
-
-def _reason(error: Exception) -> str:
-    """Return the start of a message in one line. Ray lists all processes if memory is short."""
-    return " ".join(str(error)[:MAX_REASON].split())
-
-
 class _Actors:
     """A pool of actors."""
 
     def __init__(self, ray: Any, settings: Settings) -> None:
         self.ray, self.settings = ray, settings
+        # Ray sets OMP_NUM_THREADS to the number of CPUs. It would keep the shard of a restarted
+        # actor waiting until there is a CPU for the actor.
+        self.make_actor = ray.remote(num_cpus=1, max_restarts=0)(_Actor).remote
         self.calls: dict[Any, Any] = {}
         """The actors by the reference of the result of their call."""
 
     def start(self) -> Any:
-        # Ray would keep a restarted actor's shard waiting until there is a CPU for the actor.
-        actor = _make_actor(self.ray, _Actor, self.settings, max_restarts=0)
+        actor = self.make_actor(self.settings)
         self.calls[actor.get_ready.remote()] = actor
         return actor
 
@@ -117,8 +73,9 @@ class _Actors:
         worker = self.calls.pop(done)
         try:
             return worker, self.ray.get(done)
-        except _deaths(self.ray) as error:
-            return worker, Died(_reason(error))
+        except (self.ray.exceptions.RayActorError, self.ray.exceptions.OutOfMemoryError) as error:
+            # Ray kills actors when a node runs out of memory, and lists all its processes.
+            return worker, Died(" ".join(str(error)[:MAX_REASON].split()))
 
     def retire(self, worker: Any) -> None:
         self.ray.kill(worker)
@@ -143,17 +100,3 @@ class _Actor:
             return self._worker.annotate(shard)
         except BulkError as error:
             return error
-
-
-class _LearnerActor:
-    """A learner as a Ray actor."""
-
-    def __init__(self, share: Share) -> None:
-        self._learner = Learner(share)
-
-    def learn(self, chain: bytes, seed: int) -> Learned | ValueError:
-        """Make a pass. An exception would become one of Ray's own."""
-        try:
-            return self._learner.learn(chain, seed)
-        except ValueError as error:
-            return ValueError(str(error))

@@ -17,7 +17,7 @@ from bcrf.io.extras import require
 from spacy_bcrf.corpora.time_limit import TookTooLongError, time_limit, watch_tokenizer
 from spacy_bcrf.pipeline.predict_in_parts import is_out_of_memory, predict_in_parts
 
-from .predictions import Annotation, Predictor
+from .predictor import Annotation, Predictor
 
 
 @dataclass(frozen=True)

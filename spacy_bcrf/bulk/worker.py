@@ -17,7 +17,7 @@ from spacy_bcrf.corpora.texts import Rejected, TextRecord
 from spacy_bcrf.corpora.time_limit import time_limit, watch_tokenizer
 from spacy_bcrf.pipeline.predict_in_parts import is_out_of_memory, predict_in_parts
 
-from .predictions import Predictions, Predictor
+from .predictor import Predictions, Predictor
 from .shards import Finished, Shard
 from .writers import OPTIONAL, WRITERS, Fields, Row, Writer
 

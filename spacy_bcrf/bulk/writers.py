@@ -14,7 +14,7 @@ from bcrf.io.extras import require
 from spacy_bcrf.corpora.texts import ID_KEY, META_KEY, as_json
 
 from .meta_columns import read_meta_columns, split_meta
-from .predictions import Predictions
+from .predictor import Predictions
 
 
 class Row(NamedTuple):

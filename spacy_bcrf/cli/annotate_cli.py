@@ -96,8 +96,9 @@ def annotate_cli(
         from bcrf.io.extras import require
         from bcrf.io.remote import IN_MEMORY, make_path
         from bcrf.io.text import CorpusError, text_suffix
-        from spacy_bcrf.bulk.engines import run_here, run_processes
+        from spacy_bcrf.bulk.engines import run_here
         from spacy_bcrf.bulk.meta_columns import find_meta_columns
+        from spacy_bcrf.bulk.processes import run_processes
         from spacy_bcrf.bulk.run import annotate_files
         from spacy_bcrf.bulk.writers import COLUMNS
         from spacy_bcrf.corpora.texts import TextColumns, find_inputs, read_records

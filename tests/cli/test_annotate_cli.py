@@ -22,7 +22,7 @@ from commands import command
 from spacy.tokens import DocBin
 
 from spacy_bcrf.bulk.manifest import Manifest, describe_inputs
-from spacy_bcrf.bulk.predictions import Predictor
+from spacy_bcrf.bulk.predictor import Predictor
 from spacy_bcrf.bulk.shards import Finished
 from spacy_bcrf.bulk.worker import BulkError
 from spacy_bcrf.corpora.doc_files import read_docs, write_all

@@ -12,7 +12,7 @@ import pytest
 from annotate_outputs import check_once, read_lines, read_rows
 from forked_commands import start_module
 
-from spacy_bcrf.bulk.engines import run_processes
+from spacy_bcrf.bulk.processes import run_processes
 from spacy_bcrf.bulk.shards import Shard
 from spacy_bcrf.bulk.worker import BulkError, Settings
 from spacy_bcrf.corpora.texts import TextRecord
@@ -99,7 +99,7 @@ def children(pid):
     return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=300):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited too long"

@@ -13,7 +13,6 @@ from thinc.api import fix_random_seed
 from bcrf.linear.model_bytes import unpack
 from bcrf.linear.templates import TemplateError
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
-from spacy_bcrf.bulk.learner import find_chain
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.sparse.named_weights import name_known
 from spacy_bcrf.sparse.two_pass import ENDS, FOLDS, LEAST_SENTENCES, are_long, pool
@@ -274,9 +273,7 @@ def test_tags_and_own_templates():
     assert "most X 2" in chain.first.values([docs[0]])[0][0]
 
 
-def test_errors_name_the_setting(trained):
+def test_errors_name_the_setting():
     nlp = spacy.blank("en")
     with pytest.raises(TemplateError, match="pooled needs the setting two_pass = true"):
         nlp.add_pipe("bcrf_ner", config={"model": {**CHAIN, "templates": ["pooled[0]"]}})
-    with pytest.raises(ValueError, match="two_pass = true, which needs one process"):
-        find_chain(trained, "ner")

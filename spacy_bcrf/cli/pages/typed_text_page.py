@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from spacy.language import Language
 
 from spacy_bcrf.analysis.loading import annotate_before, find_labeler
-from spacy_bcrf.bulk.predictions import Predictor
+from spacy_bcrf.bulk.predictor import Predictor
 
 from . import render
 from .lattice_page import lattice
