@@ -18,9 +18,11 @@ struct Log {
     __device__ bool is_zero() const { return log == -infinity(); }
     __device__ friend Log operator*(Log a, Log b) { return a.is_zero() ? a : b.is_zero() ? b : of(a.log + b.log); }
     __device__ friend Log operator/(Log a, Log b) { return a.is_zero() ? a : b.is_zero() ? b : of(a.log - b.log); }
+    // A selection: a recursive call would be a function with a stack, and the threads of a warp would leave it apart.
     __device__ friend Log operator+(Log a, Log b) {
-        if (b.is_zero() || a.log != a.log) return a;
-        return b.log > a.log ? b + a : of(a.log + log1p(exp(b.log - a.log)));
+        const bool swapped = b.log > a.log;
+        const double top = swapped ? b.log : a.log, low = swapped ? a.log : b.log;
+        return of(low == -infinity() ? top : top + log1p(exp(low - top)));
     }
     __device__ void operator+=(Log x) { *this = *this + x; }
     __device__ friend bool operator>(Log a, Log b) { return a.log > b.log; }

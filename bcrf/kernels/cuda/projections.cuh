@@ -108,31 +108,31 @@ template <class N> struct Projections {
             return transitions.out(row, first + j, t);
     }
 
-    // Call visit(j, active) for the tokens from, from + step, ... before `end`. All threads call it.
-    // Teams without a token visit one that another team has, and are not active.
+    // Call visit(j, stop) for the tokens from, from + step, ... before `end`. All threads call it, since teams meet at
+    // barriers. A visitor loops over tags below `stop`: 0 for teams without a token, which touch no memory.
     template <class Visit>
     __device__ void for_each_token(int from, int step, int end, Visit visit) {
         for (int base = from; base < end; base += step * TEAMS) {
-            const bool active = base + step * team < end;
-            visit(active ? base + step * team : base, active);
+            const int j = base + step * team;
+            visit(j < end ? j : base, j < end ? size() : 0);
         }
     }
 
     // Set e. Add the shifts to `value`. Return whether the scores have too large a range.
     __device__ bool exponentiate(const Scores& scores, double& value) {
         bool is_wide = false;
-        for_each_token(0, 1, length, [&](int j, bool active) {
+        for_each_token(0, 1, length, [&](int j, int stop) {
             Score top = -infinity(), low = infinity();
-            for (int t = lane; t < tags; t += lanes()) top = larger(top, scores(first + j, t));
+            for (int t = lane; t < tags && t < stop; t += lanes()) top = larger(top, scores(first + j, t));
             top = team_reduce<Score>(top, (Score*)scratch, larger<Score>);
             if (top == -infinity()) top = 0;
-            for (int t = lane; t < size(); t += lanes()) {
+            for (int t = lane; t < stop; t += lanes()) {
                 const Score x = t < tags ? scores(first + j, t) : Score(-infinity());
-                if (active) e[(long long)j * size() + t] = exponential<N>(x, top, options.scale);
+                e[(long long)j * size() + t] = exponential<N>(x, top, options.scale);
                 if (x < low && x > -infinity()) low = x;
             }
             low = -team_reduce<Score>(-low, (Score*)scratch, larger<Score>);
-            if (!active) return;
+            if (!stop) return;
             const bool is_last = j + 1 == length;
             const double range = low < top ? (double(top) - low) * options.scale : 0;
             if (!IS_LOG<N> && (is_last ? 0 : edge_lows[transitions.matrix(first + j)]) - range < -Limits::MAX_RANGE)
@@ -158,15 +158,22 @@ template <class N> struct Projections {
         return j + 1 == length;
     }
 
-    // Clear e of the tags without an arc in or without an arc out. Return whether it cleared one.
+    // Clear e of the tags without an arc in or without an arc out. Return whether it cleared one. f, which has no value
+    // yet, gets the new e, because other threads read the old one.
     __device__ int prune() {
         int cleared = 0;
         for (int j = team; j < length; j += TEAMS)
             for (int t = lane; t < tags; t += lanes()) {
-                N& x = e[(long long)j * size() + t];
-                if (!(x > 0) || (has_in(j, t) && has_out(j, t))) continue;
-                x = 0;
-                cleared = 1;
+                const long long here = (long long)j * size() + t;
+                const bool dead = e[here] > 0 && !(has_in(j, t) && has_out(j, t));
+                f[here] = dead ? N(0) : e[here];
+                cleared |= dead;
+            }
+        __syncthreads();
+        for (int j = team; j < length; j += TEAMS)
+            for (int t = lane; t < tags; t += lanes()) {
+                const long long here = (long long)j * size() + t;
+                e[here] = f[here];
             }
         return largest_of(cleared, (int*)scratch);
     }
@@ -184,17 +191,17 @@ template <class N> struct Projections {
     // Set the first f and g. Return whether a token has no tag.
     __device__ bool initialize() {
         bool is_empty = false;
-        for_each_token(0, 1, length, [&](int j, bool active) {
+        for_each_token(0, 1, length, [&](int j, int stop) {
             N total = 0;
-            for (int t = lane; t < size(); t += lanes()) {
+            for (int t = lane; t < stop; t += lanes()) {
                 const long long here = (long long)j * size() + t;
                 const N x = e[here], root = sqrt(x);
                 total += x;
-                if (!active) continue;
                 f[here] = j + 1 == length ? x : root;
                 g[here] = j == 0 ? x : root;
             }
-            if (!(team_sum(total, (N*)scratch) > 0)) is_empty = true;
+            total = team_sum(total, (N*)scratch);
+            if (stop && !(total > 0)) is_empty = true;
         });
         return is_empty;
     }
@@ -205,17 +212,17 @@ template <class N> struct Projections {
         using bcrf::projection::project;
         using ::project;
         Plain largest = 0;
-        for_each_token(bcrf::projection::first_position(k), 2, length - 1, [&](int j, bool active) {
+        for_each_token(bcrf::projection::first_position(k), 2, length - 1, [&](int j, int stop) {
             N sum_f = 0, sum_g = 0;
             Plain total_gap = 0;
             // Rounding errors of huge logarithms cancel in normalized arcs.
             N all_in = 0, all_out = 0;
-            for (int t = lane; IS_LOG<N> && t < tags; t += lanes()) {
+            for (int t = lane; IS_LOG<N> && t < tags && t < stop; t += lanes()) {
                 const long long here = (long long)j * size() + t;
                 all_in += f[here] * sum_in(j, t), all_out += g[here] * sum_out(j, t);
             }
             if (IS_LOG<N>) all_in = team_sum(all_in, (N*)scratch), all_out = team_sum(all_out, (N*)scratch);
-            for (int t = lane; t < size(); t += lanes()) {
+            for (int t = lane; t < stop; t += lanes()) {
                 const long long here = (long long)j * size() + t;
                 const N in = sum_in(j, t), out = sum_out(j, t);
                 N ft = f[here], gt = g[here], square;
@@ -225,16 +232,16 @@ template <class N> struct Projections {
                 const N h = sqrt(square);
                 ft = ft * h, gt = gt * h;
                 sum_f += ft * in, sum_g += gt * out, total_gap += gap;
-                if (active) f[here] = ft, g[here] = gt;
+                f[here] = ft, g[here] = gt;
             }
             sum_f = team_sum(sum_f, (N*)scratch), sum_g = team_sum(sum_g, (N*)scratch);
-            for (int t = lane; t < size() && active; t += lanes()) {
+            for (int t = lane; t < stop; t += lanes()) {
                 const long long here = (long long)j * size() + t;
                 f[here] = f[here] / sum_f, g[here] = g[here] / sum_g;
             }
             if (!measured) return;
             total_gap = team_sum(total_gap, (Plain*)scratch);
-            if (active) largest = larger(largest, total_gap);
+            if (stop) largest = larger(largest, total_gap);
         });
         return measured ? largest_of(largest, (Plain*)scratch) : Plain(0);
     }
@@ -248,14 +255,14 @@ template <class N> struct Projections {
         const double low = 1 / double(Limits::MAX_FACTOR);
         N *masses_in = rows + 2 * team * size(), *masses_out = masses_in + size();
         bool out_of_range = false;
-        for_each_token(0, 1, length, [&](int j, bool active) {
+        for_each_token(0, 1, length, [&](int j, int stop) {
             const bool is_first = j == 0, is_last = j + 1 == length;
             const long long row = (long long)j * size();
             Sum z_in = 0, z_out = 0;
             double scale = -infinity();
             N most = 0;
             int best = 0;
-            for (int t = lane; t < size(); t += lanes()) {
+            for (int t = lane; t < stop; t += lanes()) {
                 const N ft = f[row + t], gt = g[row + t], by = sum_out(j, t);
                 const N in = is_first ? is_last ? e[row + t] : gt * by : ft * sum_in(j, t);
                 const N out = is_last ? in : gt * by;
@@ -267,10 +274,10 @@ template <class N> struct Projections {
             }
             z_in = team_sum(z_in, (Sum*)scratch), z_out = team_sum(z_out, (Sum*)scratch);
             // f g is e up to a scale. N may have lost the factors of a tag of little mass.
-            if (!(team_reduce<N>(most, (N*)scratch, larger<N>) != most) && e[row + best] > 0)
+            if (!(team_reduce<N>(most, (N*)scratch, larger<N>) != most) && stop && e[row + best] > 0)
                 scale = log_of(e[row + best]) - log_of(f[row + best]) - log_of(g[row + best]);
             scale = team_reduce<double>(scale, scratch, larger<double>);
-            if (!active) return;
+            if (!stop) return;
             // A projection normalizes the arcs around its token. No projection may have reached the
             // first and the last edge.
             if (!IS_LOG<N> && !(z_in > low && z_out > low)) out_of_range = true;
