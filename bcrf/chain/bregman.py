@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from bcrf import kernels
 from bcrf.kernels import Array
 
@@ -81,7 +83,14 @@ class BCRF(Inference):
 
     def fused_loss(self, potentials: Potentials, gold: Array) -> kernels.Result | None:
         arrays = potentials.unary, potentials.transitions, potentials.lengths
-        return kernels.fused_loss(*arrays, gold, self._options())
+        found = kernels.fused_loss(*arrays, gold, self._options())
+        is_single = potentials.unary.dtype == "float32" and potentials.xp is not np
+        if found is None and is_single and gold.dtype == bool:
+            # Partial gold of a GPU is computed in float64, see `cuda.projections.JUDGED`.
+            losses, gradient = self.loss(potentials.astype("float64"), gold)
+            results = losses, gradient.unary, gradient.transitions
+            return kernels.Result(*(x.astype("float32") for x in results))
+        return found
 
     def to_crf(self, potentials: Potentials) -> Potentials:
         """Return the Markov chain of the arc marginals q, as potentials with the same transitions.

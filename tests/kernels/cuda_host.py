@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import shutil
 import subprocess
 from contextlib import AbstractContextManager, nullcontext
@@ -22,20 +21,7 @@ from bcrf.kernels.cuda import device
 HEADER = Path(__file__).with_name("cuda_host.hh")
 OPTIONS = ["-std=c++17", "-O1", "-Wall", "-Wno-unknown-pragmas", "-fPIC", "-U_FORTIFY_SOURCE"]
 COMPILER = shutil.which("g++") or shutil.which("clang++")
-KERNEL = re.compile(r"^KERNEL (\w+)\(([^)]*)\)", re.MULTILINE)
 FILES = sorted(path.stem for path in device.SOURCES.glob("*.cu"))
-
-
-def parameters(file: str) -> dict[str, list[str]]:
-    """Return the kernels of a .cu file with the C types of their parameters, such as "float*"."""
-    return {
-        name: [_type(parameter.replace("long long", "int64")) for parameter in listed.split(",")]
-        for name, listed in KERNEL.findall(device.source(f"{file}.cu"))
-    }
-
-
-def _type(parameter: str) -> str:
-    return re.sub(r"const |\w+$| ", "", parameter.strip())
 
 
 @cache
@@ -77,10 +63,8 @@ class HostDevice:
         arrays = [arg for arg in launch.args if isinstance(arg, np.ndarray)]
         self.array_bytes.append(sum(array.nbytes for array in arrays))
         library = load(self.folder, launch.file, types, launch.width)
-        declared = zip(launch.args, parameters(launch.file)[kernel], strict=True)
         values = [
-            self._value(arg, parameter, types, f"{kernel}, argument {i}")
-            for i, (arg, parameter) in enumerate(declared)
+            _value(arg, f"{kernel}, argument {i}") for i, arg in enumerate(device.pack(launch))
         ]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
         function = getattr(library, f"launch_{kernel}")
@@ -89,24 +73,16 @@ class HostDevice:
         assert outside >= 0, f"{kernel}: not all threads of a block meet at each barrier"
         assert not outside, f"{kernel} wrote beyond its shared memory in {outside} blocks"
 
-    def _value(self, arg: Any, parameter: str, types: tuple[str, str], where: str) -> Any:
-        scalars: dict[str, tuple[Any, type]] = {
-            "int": (ctypes.c_int, int),
-            "int64": (ctypes.c_int64, np.int64),
-            "double": (ctypes.c_double, float),
-        }
-        if parameter in scalars:
-            c_type, expected = scalars[parameter]
-            assert type(arg) is expected, f"{where}: {type(arg)} for {parameter}"
-            return c_type(arg)
-        if arg is None:
-            return ctypes.c_void_p(0)
-        names = {"Score": types[0], "Real": types[1], "int": "int32", "double": "float64"}
-        names |= {"unsignedshort": "uint16", "signedchar": "int8", "unsignedint64": "uint64"}
-        dtype = names.get(parameter.removesuffix("*"), parameter.removesuffix("*"))
-        assert parameter.endswith("*") and arg.dtype == dtype, f"{where}: {arg.dtype}, {parameter}"
+
+NUMBERS = {np.int32: ctypes.c_int, np.int64: ctypes.c_int64, np.float64: ctypes.c_double}
+
+
+def _value(arg: Any, where: str) -> Any:
+    """Return what a pointer to the argument points to."""
+    if isinstance(arg, np.ndarray):
         assert arg.flags.c_contiguous, f"{where} is not contiguous"
         return ctypes.c_void_p(arg.ctypes.data)
+    return ctypes.c_void_p(0) if arg is device.NULL else NUMBERS[type(arg)](arg)
 
 
 @cache
@@ -116,7 +92,7 @@ def load(folder: Path, file: str, types: tuple[str, str], width: int) -> ctypes.
     launches = "\n".join(
         f'extern "C" int launch_{kernel}(int blocks, int threads, size_t shared, void** args)'
         f"{{ return host::launch({kernel}, blocks, threads, shared, args); }}"
-        for kernel in parameters(file)
+        for kernel in device.parameters(file)
     )
     name = f"{file}-{'-'.join(types)}-{width}"
     library = folder / f"{name}.so"

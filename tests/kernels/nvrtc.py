@@ -2,8 +2,8 @@
 
     python -m tests.kernels.nvrtc [FILE ...]
 
-prints the registers and the spilled bytes of each kernel on two architectures. It needs the extra
-nvrtc.
+prints the bytes of the stack, the spilled bytes and the registers of each function on two
+architectures. It needs the extra nvrtc.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import sys
 from functools import cache
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,34 +28,28 @@ FILES = sorted(path.stem for path in device.SOURCES.glob("*.cu"))
 WIDE = {path.stem for path in device.SOURCES.glob("*.cu") if "WIDTH" in path.read_text()}
 """Files whose kernels can hold matrices in registers."""
 
-KERNEL = re.compile(
-    r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads"
-    r".*?Used (\d+) registers",
-    re.DOTALL,
+# A function that the compiler does not inline has such a part too, without registers of its own.
+FUNCTION = re.compile(
+    r"Function properties for (\w+)\s+ptxas\s+\.?\s*(\d+) bytes stack frame, (\d+) bytes spill "
+    r"stores, (\d+) bytes spill loads(?:\s+ptxas info\s+: Used (\d+) registers)?"
 )
 
 
 class Resources(NamedTuple):
-    """What a thread of a kernel takes: registers, and bytes that the compiler spills to memory."""
+    """What a thread takes in a function: bytes of its stack, spilled bytes, and registers."""
 
-    registers: int
+    stack: int
     spilled: int
-
-
-def find_library() -> Path | None:
-    """Return the library of NVRTC in the packages nvidia-cuda-nvrtc of PyPI, or None."""
-    spec = find_spec("nvidia")
-    folders = spec.submodule_search_locations if spec else None
-    found = [path for folder in folders or () for path in Path(folder).glob("*/lib/libnvrtc.so.*")]
-    return max(found, default=None)
+    registers: int
 
 
 @cache
-def _library() -> ctypes.CDLL:
-    path = find_library()
-    if path is None:
-        raise ImportError("NVRTC is missing: pip install nvidia-cuda-nvrtc-cu12")
-    return ctypes.CDLL(str(path))
+def find_libraries() -> dict[str, Path]:
+    """Return NVRTC's libraries in the packages of the extra nvrtc, by CUDA's version."""
+    spec = find_spec("nvidia")
+    folders = spec.submodule_search_locations if spec else None
+    found = [path for folder in folders or () for path in Path(folder).glob("*/lib/libnvrtc.so.*")]
+    return {path.suffix[1:]: path for path in sorted(found) if "builtins" not in path.name}
 
 
 def widths(file: str, types: tuple[str, str]) -> list[int]:
@@ -65,13 +60,13 @@ def widths(file: str, types: tuple[str, str]) -> list[int]:
 
 
 def compile_kernels(
-    file: str, types: tuple[str, str], architecture: str, width: int
+    file: str, types: tuple[str, str], architecture: str, width: int, version: str
 ) -> dict[str, Resources]:
-    """Compile a .cu file to machine code. Return the resources of each kernel.
+    """Compile a .cu file to machine code. Return the resources of each function.
 
-    Raises RuntimeError with the compiler's messages.
+    version: of CUDA, see `find_libraries`. Raises RuntimeError with the compiler's messages.
     """
-    library, program = _library(), ctypes.c_void_p()
+    library, program = ctypes.CDLL(str(find_libraries()[version])), ctypes.c_void_p()
     source = device.source(f"{file}.cu").encode()
     library.nvrtcCreateProgram(ctypes.byref(program), source, f"{file}.cu".encode(), 0, None, None)
     # CuPy adds the last two to the options of a RawModule.
@@ -92,19 +87,21 @@ def compile_kernels(
     if failed or "warning" in log:
         raise RuntimeError(f"{file}.cu with {' '.join(options)}:\n{log}")
     return {
-        kernel: Resources(int(registers), int(stores) + int(loads))
-        for kernel, stores, loads, registers in KERNEL.findall(log)
+        name: Resources(int(stack), int(stores) + int(loads), int(registers or 0))
+        for name, stack, stores, loads, registers in FUNCTION.findall(log)
     }
 
 
 def main() -> None:
-    for file in sys.argv[1:] or FILES:
-        for types in TYPES:
-            for architecture in ARCHITECTURES:
-                for width in widths(file, types):
-                    found = compile_kernels(file, types, architecture, width)
-                    for kernel, resources in found.items():
-                        print(file, kernel, width, *types, architecture, *resources, sep="\t")
+    if not find_libraries():
+        raise SystemExit("NVRTC is missing: pip install nvidia-cuda-nvrtc-cu12 nvidia-cuda-nvrtc")
+    for version, file, types, architecture in product(
+        find_libraries(), sys.argv[1:] or FILES, TYPES, ARCHITECTURES
+    ):
+        for width in widths(file, types):
+            found = compile_kernels(file, types, architecture, width, version)
+            for name, resources in found.items():
+                print(version, file, name, width, *types, architecture, *resources, sep="\t")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from test_kernels import problem
 
 from bcrf.chain import BCRF, CRF, Potentials, viterbi
 from bcrf.chain.potentials import NotFiniteError
+from bcrf.kernels.cuda import projections
 
 INFERENCES = [CRF(), BCRF(7), BCRF(8, "auto", 1e-4)]
 GOLD = ["complete", "partial", "allowed", "mixed"]
@@ -44,12 +45,24 @@ def gold_of(kind, unary, transitions, lengths):
     return allowed
 
 
+# Where a GPU was wrong at 01c421b.
+WRONG = [
+    (BCRF(10), tags, "float32", shared, "allowed", (scale, True))
+    for tags in (17, 33)
+    for shared in (True, False)
+    for scale in (30.0, 300.0)
+]
+
+
 @pytest.mark.parametrize(
     "inference, tags, dtype, shared, kind, scores",
-    pairwise(INFERENCES, [3, 9, 38], ["float32", "float64"], [True, False], GOLD, SCORES),
+    pairwise(INFERENCES, [3, 9, 38], ["float32", "float64"], [True, False], GOLD, SCORES) + WRONG,
     ids=repr,
 )
-def test_losses_are_those_of_the_cpu(cupy, inference, tags, dtype, shared, kind, scores):
+def test_losses_are_those_of_the_cpu(
+    cupy, monkeypatch, inference, tags, dtype, shared, kind, scores
+):
+    monkeypatch.setattr(projections, "JUDGED", True)
     scale, forbid = scores
     if getattr(inference, "relaxation", None) == "auto":
         # The estimate needs small differences of probabilities, which float32 rounds away.
@@ -71,6 +84,28 @@ def test_losses_are_those_of_the_cpu(cupy, inference, tags, dtype, shared, kind,
     np.testing.assert_allclose(gradient.unary.get(), by.unary, rtol=1e-4, atol=2e-4)
     np.testing.assert_allclose(gradient.transitions.get(), by.transitions, rtol=1e-4, atol=1e-3)
     assert losses.dtype == gradient.unary.dtype == gradient.transitions.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "kind, scale, is_refused",
+    [("allowed", 30, False), ("allowed", 300, True), ("partial", 2, False), ("partial", 30, True)],
+)
+def test_partial_gold_of_bcrf_that_needs_logarithms_is_refused(cupy, kind, scale, is_refused):
+    """No GPU has shown these logarithms right. Sets of allowed tags have the range of float64."""
+    lengths = np.array([9, 1, 0, 2, 3, 12, 4], "int32")
+    arrays = problem(np.random.default_rng(0), 17, True, "float32", False, scale, lengths)
+    gold = gold_of(kind, *arrays)
+    potentials = Potentials.unchecked(*on(cupy, *arrays), cupy)
+    losses, _ = BCRF().loss(potentials, on(cupy, gold)[0])
+    double = Potentials(*(x.astype("float64") for x in arrays[:2]), lengths)
+    is_nan = np.isnan(losses.get())
+    assert is_nan.any() == is_refused and not is_nan.all()
+    expected = np.where(is_nan, np.nan, BCRF().loss(double, gold)[0])
+    np.testing.assert_allclose(losses.get(), expected, rtol=1e-4, atol=1e-4)
+    if is_refused:
+        message = f"sequence {is_nan.argmax()}: the scores have a range that projections of partial"
+        with pytest.raises(ValueError, match=message):
+            BCRF().log_partition(potentials)
 
 
 @pytest.mark.parametrize("inference", [CRF(), BCRF()], ids=repr)

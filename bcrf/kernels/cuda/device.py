@@ -18,15 +18,18 @@ from bcrf.kernels.backend import Array
 
 SOURCES = Path(__file__).parent
 C_TYPES = {"float32": "float", "float64": "double"}
+NUMBERS: dict[str, type[np.number]] = {"int": np.int32, "int64": np.int64, "double": np.float64}
+"""NumPy's types of the numbers that kernels take."""
+NULL = np.uint64(0)
+KERNEL = re.compile(r"^KERNEL (\w+)\(([^)]*)\)", re.MULTILINE)
 
 
 class Launch(NamedTuple):
     """One launch of a kernel of a .cu file.
 
     types: dtype of the scores, dtype of the inner loops. threads: threads a block.
-    shared_memory: bytes a block. args: arrays, None for a null pointer, int for a C int, np.int64
-    for a long long, float for a double. width: of the matrices in registers, see
-    registers.cuh, or 0.
+    shared_memory: bytes a block. args: arrays, None for a null pointer, and numbers, see `pack`.
+    width: of the matrices in registers, see registers.cuh, or 0.
     """
 
     file: str
@@ -82,6 +85,54 @@ def source(file: str) -> str:
     return included.sub(lambda found: source(str(path.parent / found[1])), path.read_text())
 
 
+def parameters(file: str) -> dict[str, list[str]]:
+    """Return the kernels of a .cu file with the C types of their parameters, such as "float*"."""
+    return {
+        name: [_type(parameter.replace("long long", "int64")) for parameter in listed.split(",")]
+        for name, listed in KERNEL.findall(source(f"{file}.cu"))
+    }
+
+
+def _type(parameter: str) -> str:
+    return re.sub(r"const |\w+$| ", "", parameter.strip())
+
+
+@cache
+def _signature(file: str, kernel: str, types: tuple[str, str]) -> list[type[np.number] | np.dtype]:
+    """Return what each parameter takes: a NumPy number, or an array of a dtype."""
+    names = {"Score": types[0], "Real": types[1], "int": "int32", "double": "float64"}
+    names |= {"unsignedshort": "uint16", "signedchar": "int8", "unsignedint64": "uint64"}
+    pointed = (c_type.removesuffix("*") for c_type in parameters(file)[kernel])
+    return [
+        NUMBERS.get(c_type) or np.dtype(names.get(name, name))
+        for c_type, name in zip(parameters(file)[kernel], pointed, strict=True)
+    ]
+
+
+def pack(launch: Launch) -> list[Any]:
+    """Return the arguments of a launch in the types of the kernel's parameters.
+
+    A Python int becomes a double where the kernel takes one. CuPy would pass its bytes.
+
+    Raises TypeError naming the kernel and the first argument that does not fit.
+    """
+    found, expected = [], _signature(launch.file, launch.kernel, launch.types)
+    for i, (arg, kind) in enumerate(zip(launch.args, expected, strict=True)):
+        if isinstance(kind, np.dtype):
+            fits = arg is None or getattr(arg, "dtype", None) == kind
+            found.append(NULL if arg is None else arg)
+        else:
+            fits = isinstance(arg, int | np.integer) or (
+                kind is np.float64 and isinstance(arg, float)
+            )
+            found.append(kind(arg) if fits else arg)
+        if not fits:
+            what = getattr(arg, "dtype", type(arg).__name__)
+            name = kind if isinstance(kind, np.dtype) else kind.__name__
+            raise TypeError(f"kernel {launch.kernel}, argument {i}: expected {name}, got {what}")
+    return found
+
+
 def options(types: tuple[str, str], width: int = 0) -> tuple[str, ...]:
     """Return the options of the compiler for a launch. CuPy adds `-ftz=true`."""
     score, real = (C_TYPES[dtype] for dtype in types)
@@ -127,8 +178,8 @@ class _CupyDevice:
         function = self._find(launch.file, launch.kernel, launch.types, launch.width)
         if launch.shared_memory > function.max_dynamic_shared_size_bytes:
             function.max_dynamic_shared_size_bytes = launch.shared_memory
-        passed = [_null_or(arg) for arg in launch.args]
-        function((launch.blocks,), (launch.threads,), passed, shared_mem=launch.shared_memory)
+        blocks, threads = (launch.blocks,), (launch.threads,)
+        function(blocks, threads, pack(launch), shared_mem=launch.shared_memory)
 
     def _find(self, file: str, kernel: str, types: tuple[str, str], width: int) -> Any:
         key = file, kernel, types, width
@@ -148,12 +199,3 @@ def _module(cupy: Any, file: str, types: tuple[str, str], width: int) -> Any:
             f"this version, install a later CuPy and toolkit (cupy-cuda13x). {error}"
         ) from error
     return module
-
-
-def _null_or(arg: Any) -> Any:
-    if arg is None:
-        return np.uint64(0)
-    if isinstance(arg, float):
-        return np.float64(arg)
-    # CuPy would pass a Python int as 64 bits.
-    return np.int32(arg) if isinstance(arg, int) else arg

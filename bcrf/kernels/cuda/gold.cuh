@@ -7,7 +7,7 @@
 enum GoldKind { NO_GOLD, COMPLETE, PARTIAL };
 
 // What a kernel finds wrong in sequence b is 4 b + Problem. `errors` keeps the smallest.
-enum Problem { WRONG_TAG, NOT_FINITE, INFEASIBLE };
+enum Problem { WRONG_TAG, NOT_FINITE, INFEASIBLE, NEEDS_LOGARITHMS };
 
 struct Gold {
     const int* gold;

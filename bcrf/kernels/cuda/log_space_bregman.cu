@@ -4,7 +4,8 @@
 #include "projections.cuh"
 
 // After `bregman`: compute its failed sequences again, and set the values (B,), bounds of B(w) without
-// gold and losses with it. Arguments as in log_space.cu. edge_shifts (1,) or (N,): NaN if transitions
+// gold and losses with it. Without `judged`, failed sequences of partial gold have the value NaN and the problem
+// NEEDS_LOGARITHMS. Arguments as in log_space.cu. edge_shifts (1,) or (N,): NaN if transitions
 // are. workspace (3 tags + 1, N). left, right (N, row), or null: the factors of the edge marginals.
 // shared memory: (2 tags + threads) doubles.
 KERNEL finish(const Score* unary, const Score* transitions, const long long* starts,
@@ -12,8 +13,8 @@ KERNEL finish(const Score* unary, const Score* transitions, const long long* sta
               const int* failed, const double* edge_shifts,
               double* workspace, Real* left, Real* right, Score* value, Score* result, Score* each,
               double* sums, Score* edges, int* errors, int* counter, int n_iter, double relaxation,
-              double tolerance, int rule, int lower, double scale, long long tokens, int tags,
-              long long stride) {
+              double tolerance, int rule, int lower, double scale, int judged, long long tokens,
+              int tags, long long stride) {
     double *rows = shared_memory, *scratch = rows + 2 * tags;
     const int b = blockIdx.x, length = lengths[b];
     const long long first = starts[b], last = first + length - 1, cells = tokens * tags;
@@ -53,5 +54,9 @@ KERNEL finish(const Score* unary, const Score* transitions, const long long* sta
     }
     finish_loss(annotation, kind, transitions, unary, first, length, free, target, value, result, each,
                 sums, errors, scratch, stride);
+    if (length > 0 && failed[b] && kind == PARTIAL && !judged && target > -infinity() && threadIdx.x == 0) {
+        value[b] = Score(infinity() - infinity());
+        atomicMin(errors, 4 * b + NEEDS_LOGARITHMS);
+    }
     convert_sums(sums, edges, tags, counter);
 }
