@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,7 +40,7 @@ BENCHMARKS = {
 }
 TRAIN = (
     "spacy train configs/shared_tok2vec.cfg --output {output} --gpu-id {gpu} --paths.train {train} "
-    "--paths.dev {dev} --nlp.pipeline tok2vec,ner --training.score_weights.tag_acc 0 "
+    '--paths.dev {dev} --nlp.pipeline ["tok2vec","ner"] --training.score_weights.tag_acc 0 '
     "--training.score_weights.ents_f 1"
 )
 
@@ -121,7 +121,13 @@ def run_step(title: str, command: str, end: float) -> Step:
     return Step(title, command, time.monotonic() - start, output, problem)
 
 
-def compare_trainings(folder: Path, end: float) -> list[Step]:
+PROCESSORS = {"GPU": 0, "CPU": -1}
+"""Numbers of processors, as spaCy's option --gpu-id takes them."""
+
+
+def compare_trainings(
+    folder: Path, end: float, processors: Mapping[str, int] = PROCESSORS
+) -> list[Step]:
     """Train on the sample corpus on the GPU and on the CPU, and compare F of entities on dev."""
     data = {part: folder / f"{part}.spacy" for part in ("train", "dev")}
     steps = [
@@ -129,7 +135,7 @@ def compare_trainings(folder: Path, end: float) -> list[Step]:
         for part, path in data.items()
     ]
     scores = []
-    for name, gpu in (("GPU", 0), ("CPU", -1)):
+    for name, gpu in processors.items():
         output = folder / name
         command = TRAIN.format(output=output, gpu=gpu, **data)
         step = run_step(f"Training on the {name}", command, end)

@@ -32,7 +32,8 @@ def replace_compiled_kernels(patch: pytest.MonkeyPatch) -> None:
     from bcrf.kernels import cuda
 
     for name, kernel in getmembers(cuda, isfunction):
-        patch.setattr(native, name, _over_numpy(kernel))
+        # Some kernels, such as the fused loss of a BCRF, are functions of a GPU alone.
+        patch.setattr(native, name, _over_numpy(kernel), raising=False)
 
 
 def to_gpu(arg: Any) -> Any:

@@ -24,6 +24,17 @@ def test_the_training_names_files_that_exist():
     assert paths and all((gpu.ROOT / path).is_file() for path in paths)
 
 
+@pytest.mark.slow
+def test_the_training_runs(tmp_path, monkeypatch):
+    """On a CPU, for two steps: spaCy accepts all settings of the command."""
+    monkeypatch.setattr(gpu, "TRAIN", f"{gpu.TRAIN} --training.max_steps 2")
+    steps = gpu.compare_trainings(tmp_path, time.monotonic() + 300, {"CPU": -1})
+    assert [(step.title, step.problem) for step in steps[:-1]] == [
+        *[("Conversion", "")] * 2,
+        ("Training on the CPU", ""),
+    ]
+
+
 def test_the_report_has_every_step_and_its_problem():
     end = time.monotonic() + 60
     steps = [
