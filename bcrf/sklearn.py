@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
@@ -22,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bcrf.chain import CRF as Chain
-from bcrf.chain import MIRA, Constraints, Perceptron, Potentials, viterbi
+from bcrf.chain import Constraints, Potentials, viterbi
 from bcrf.io.atomic import replacing
-from bcrf.linear.crfsuite_attributes import Attributes, Batch, find_starts
+from bcrf.linear.crfsuite_attributes import Attributes, Batch
 from bcrf.linear.crfsuite_model import MAGIC, read_crfsuite_model
-from bcrf.linear.learner import DivergedError, OnlineLearner, OnlineSettings
+from bcrf.linear.crfsuite_options import own_names, read_settings
+from bcrf.linear.learner import OnlineLearner, OnlineSettings
+from bcrf.linear.real_values import all_features, learn_values, sum_features
 from bcrf.linear.rows import Rows
 from bcrf.schemes import get_scheme
 
@@ -38,37 +39,12 @@ except ImportError:
         """Stands for the class of scikit-learn, which is not installed."""
 
 
-OBJECTIVES = {"lbfgs": "crf", "l2sgd": "crf", "ap": "perceptron", "pa": "mira"}
-"""The objective of `OnlineSettings` for each algorithm of CRFsuite."""
-RATE = 0.3
-"""Learning rate of AdaGrad for "lbfgs" and "l2sgd"."""
 PASSES = 10
 """Number of passes over the training data, without max_iterations."""
 STEPS = 2000
 """Least number of steps: one a sequence. Small data get more passes."""
 
-# The parameters of each algorithm of CRFsuite that change the result, and those that tell its
-# optimizer how to find it.
-_LEARNING = {
-    "lbfgs": {"c1", "c2", "max_iterations"},
-    "l2sgd": {"c2", "max_iterations"},
-    "ap": {"max_iterations"},
-    "pa": {"max_iterations", "pa_type", "c", "error_sensitive", "averaging"},
-    "arow": {"max_iterations", "variance", "gamma"},
-}
-_SEARCH = {
-    "lbfgs": {"num_memories", "epsilon", "period", "delta", "linesearch", "max_linesearch"},
-    "l2sgd": {
-        *("period", "delta", "calibration_eta", "calibration_rate", "calibration_samples"),
-        *("calibration_candidates", "calibration_max_trials"),
-    },
-    "ap": {"epsilon"},
-    "pa": {"epsilon"},
-    "arow": {"epsilon"},
-}
-_ALL = set().union(*_LEARNING.values(), *_SEARCH.values())
 _BLOCK = 1000  # sequences that are predicted at a time
-_BATCH = 8  # sequences of a step over real-valued features
 
 
 class _Model(NamedTuple):
@@ -83,8 +59,8 @@ class CRF(BaseEstimator):
     """A linear-chain CRF with the interface of sklearn_crfsuite.CRF.
 
     X: sequences of tokens. A token has a dict from names to str, bool, number, or a list, set or
-        dict of these, as in CRFsuite; or a list of str. A spaCy `Doc` is a sequence too: its tokens
-        have the features `token._.crfsuite`, or those of `templates`.
+        dict of these, as in CRFsuite; or a list of str. `spacy_bcrf.sparse.crfsuite_tokens` makes
+        sequences of spaCy documents.
     y: labels, a list of str for each sequence. None stands for an unknown label: the loss is then
         the likelihood of the known ones. With `scheme`, y has a list of spans (start, end, label)
         for each sequence, and so has the result of `predict`.
@@ -100,7 +76,6 @@ class CRF(BaseEstimator):
     model_filename: file of the model. `fit` writes it; without `fit`, it is read: a file of ours or
         of CRFsuite.
     scheme: BIO, BILUO or BIES; None if y has labels. random_state: seed of the order of sequences.
-    templates: the `sparse.template_sets` for documents.
 
     There is a weight for all pairs of an attribute and a label and all pairs of labels, whatever
     `all_possible_states` and `all_possible_transitions` say, and weights of each label for all
@@ -145,7 +120,6 @@ class CRF(BaseEstimator):
         trainer_cls: type | None = None,
         scheme: str | None = None,
         random_state: int | None = None,
-        templates: str = "ner",
     ) -> None:
         for name, value in list(locals().items()):
             if name not in ("self", "__class__"):
@@ -159,10 +133,9 @@ class CRF(BaseEstimator):
         """
         if (X_dev is None) != (y_dev is None):
             raise ValueError("X_dev and y_dev go together: pass both or none")
-        with _own_names():
-            settings = self._settings()
+        settings = read_settings(vars(self))
         attributes = Attributes()
-        batch = attributes.read(self._sequences(X), add=True)
+        batch = attributes.read(_list("X", X), add=True)
         y = self._tags(_list("y", y), batch.lengths)
         labels = list(dict.fromkeys(label for tags in y for label in tags if label is not None))
         if not labels:
@@ -184,55 +157,16 @@ class CRF(BaseEstimator):
                 score = "" if X_dev is None else f", dev accuracy {self.score(X_dev, y_dev):.4f}"
                 print(f"pass {n}: loss {loss / len(batch.lengths):.4f}{score}")
 
-        learn = _learn if batch.values is None else _learn_values
+        learn = _learn if batch.values is None else learn_values
         sizes = len(labels), len(attributes.rows)
         constraints = self._constraints(labels)
-        with _own_names():
+        with own_names():
             weights = learn(settings, sizes, constraints, batch, gold, passes, report)
         self._model = _Model(labels, attributes, weights)
         if self.model_filename:
             with replacing(Path(self.model_filename)) as part:
                 part.write_bytes(_to_bytes(self._model))
         return self
-
-    def _sequences(self, X: Any) -> list[Any]:
-        """Return the sequences. Documents get their features."""
-        sequences = _list("X", X)
-        return [_describe(s, self.templates) if hasattr(s, "vocab") else s for s in sequences]
-
-    def _settings(self) -> OnlineSettings:
-        """Return the settings of the learner. Raises ValueError for what has no counterpart."""
-        algorithm = self.algorithm or "lbfgs"
-        if algorithm not in OBJECTIVES:
-            raise ValueError(
-                f"algorithm={algorithm!r} has no counterpart; use one of {', '.join(OBJECTIVES)}"
-            )
-        taken = _LEARNING[algorithm] | _SEARCH[algorithm]
-        for name in sorted(_ALL - taken):
-            if getattr(self, name) is not None:
-                raise ValueError(
-                    f"{name} is no parameter of algorithm={algorithm!r}; it has "
-                    f"{', '.join(sorted(taken))}"
-                )
-        kept = {"pa_type": (None, 1), "error_sensitive": (None, True), "trainer_cls": (None,)}
-        for name, values in kept.items():
-            if getattr(self, name) not in values:
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r} has no counterpart; expected {values[-1]!r}"
-                )
-        if self.max_iterations is not None and self.max_iterations < 1:
-            raise ValueError(f"max_iterations must be at least 1, got {self.max_iterations}")
-        objective: Any = OBJECTIVES[algorithm]
-        return OnlineSettings(
-            objective,
-            n=1,
-            optimizer="adagrad" if objective == "crf" else "sgd",
-            rate={"crf": RATE, "perceptron": 1.0}.get(objective, 1.0 if self.c is None else self.c),
-            averaged=self.averaging is not False,
-            l2=2 * (self.c2 or 0.0),
-            l1=self.c1 or 0.0,
-            seed=self.random_state or 0,
-        )
 
     def _tags(self, y: list[Any], lengths: NDArray[np.int32]) -> list[list[str | None]]:
         """Return labels, one a token. Raises ValueError for another number, and for no str."""
@@ -298,7 +232,7 @@ class CRF(BaseEstimator):
 
     def score(self, X: Any, y: Any) -> float:
         """Return the share of tokens with the right label. Tokens labeled None do not count."""
-        X = self._sequences(X)
+        X = _list("X", X)
         lengths = np.array([len(sequence) for sequence in X], dtype="int32")
         gold = chain.from_iterable(self._tags(_list("y", y), lengths))
         found = chain.from_iterable(self._tags(list(self._predict(X)), lengths))
@@ -313,7 +247,7 @@ class CRF(BaseEstimator):
 
         labels, attributes, weights = self._fitted()
         n_tags, constraints = len(labels), self._constraints(labels)
-        X = self._sequences(X)
+        X = _list("X", X)
         for first in range(0, len(X), _BLOCK):
             batch = attributes.read(X[first : first + _BLOCK])
             if weights.dtype == "float32" and batch.values is None:
@@ -322,8 +256,8 @@ class CRF(BaseEstimator):
                 potentials = Potentials.unchecked(*arrays, batch.lengths)
             else:
                 wide = weights.astype("float64", copy=False)
-                features = _all_features(batch, n_tags)
-                potentials = _sum_features(wide, *features, batch.lengths, n_tags)
+                features = all_features(batch, n_tags)
+                potentials = sum_features(wide, *features, batch.lengths, n_tags)
             yield potentials.constrain(constraints)
 
     def _constraints(self, tags: list[str]) -> Constraints | None:
@@ -397,19 +331,6 @@ class CRF(BaseEstimator):
         return _name_weights(model.weights[: len(model.labels)], model.labels, model.labels)
 
 
-@contextmanager
-def _own_names() -> Iterator[None]:
-    """Let errors of the learner name the parameters of `CRF`."""
-    try:
-        yield
-    except ValueError as error:
-        name, _, problem = str(error).partition(" ")
-        names = {"l1": "c1", "l2": "2 * c2", "rate": "c", "seed": "random_state"}
-        if name not in names:
-            raise
-        raise ValueError(f"{names[name]} {problem}") from None
-
-
 def _to_bytes(model: _Model) -> bytes:
     names = {"labels": model.labels, "attributes": list(model.attributes.rows)}
     file = BytesIO()
@@ -441,18 +362,6 @@ def _load(path: Path) -> _Model:
     return _Model(labels, attributes, weights)
 
 
-def _describe(doc: Any, templates: str) -> list[list[str]]:
-    """Return the features of a spaCy document: `token._.crfsuite`, else those of templates."""
-    from spacy_bcrf.annotation.extensions import CRFSUITE, set_extensions
-    from spacy_bcrf.sparse.features import Features
-    from spacy_bcrf.sparse.template_sets import get_templates
-
-    set_extensions()
-    if any(token._.get(CRFSUITE) for token in doc):
-        return [list(token._.get(CRFSUITE)) for token in doc]
-    return Features(get_templates(templates)).describe(doc)
-
-
 def _learn(
     settings: OnlineSettings,
     sizes: tuple[int, int],
@@ -474,78 +383,17 @@ def _learn(
     return learner.weights
 
 
-def _learn_values(
-    settings: OnlineSettings,
-    sizes: tuple[int, int],
-    constraints: Constraints | None,
-    batch: Batch,
-    gold: NDArray,
-    passes: int,
-    report: Callable[[int, float, NDArray], None],
-) -> NDArray[np.float32]:
-    """Learn real-valued features, by AdaGrad steps on small batches."""
-    if settings.l1:
-        raise ValueError(f"c1={settings.l1} needs features with the value 1; set c1=0")
-    n_tags, n = sizes[0], len(batch.lengths)
-    objectives: dict[str, Any] = {"crf": Chain(), "perceptron": Perceptron(), "mira": MIRA()}
-    weights = np.zeros((n_tags + 3 + sizes[1], -(-n_tags // 8) * 8), "float32")
-    squares = np.zeros_like(weights[:, :n_tags])
-    random = np.random.default_rng(settings.seed)
-    for k in range(1, passes + 1):
-        total = 0.0
-        for some in np.array_split(random.permutation(n), math.ceil(n / _BATCH)):
-            part, tokens = batch.take(np.sort(some))
-            features, values = _all_features(part, n_tags)
-            potentials = _sum_features(weights, features, values, part.lengths, n_tags)
-            potentials = potentials.constrain(constraints)
-            loss, gradient = objectives[settings.objective].loss(potentials, gold[tokens])
-            total += float(loss.sum())
-            slopes = np.repeat(gradient.unary, np.diff(features.starts), axis=0)
-            slopes *= values[:, None]
-            order = features.rows.argsort(kind="stable")
-            used, first = np.unique(features.rows[order], return_index=True)
-            # A batch without tokens has no features.
-            sums = np.add.reduceat(slopes[order], first) if len(used) else slopes
-            used = np.concatenate([np.arange(n_tags), used])
-            sums = np.concatenate([gradient.transitions, sums])
-            sums += settings.l2 * len(some) / n * weights[used, :n_tags]
-            squares[used] += sums**2
-            weights[used, :n_tags] -= settings.rate * sums / np.sqrt(1 + squares[used])
-        if not np.isfinite(weights).all():
-            raise DivergedError("the weights are not finite: scale the values of features")
-        report(k, total, weights)
-    return weights
-
-
 def _list(name: str, X: Any) -> list[Any]:
     if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable):
         raise ValueError(f"{name}: expected a list of sequences, got {X!r:.80}")
-    return list(X)
-
-
-def _all_features(batch: Batch, n_tags: int) -> tuple[Rows, NDArray]:
-    """Return the rows of weights and their values, with the bias, the start and the end."""
-    n, lengths = len(batch.starts) - 1, batch.lengths[batch.lengths > 0]
-    values = np.ones(len(batch.rows), "float32") if batch.values is None else batch.values
-    known = batch.rows >= 0
-    last = lengths.cumsum() - 1
-    tokens = np.repeat(np.arange(n), np.diff(batch.starts))[known]
-    tokens = np.concatenate([tokens, np.arange(n), last - lengths + 1, last])
-    general = np.repeat(n_tags + np.arange(3), [n, len(last), len(last)])
-    rows = np.concatenate([batch.rows[known] + n_tags + 3, general.astype("int32")])
-    values = np.concatenate([values[known], np.ones(len(rows) - known.sum(), "float32")])
-    order = tokens.argsort(kind="stable")
-    return Rows(rows[order], find_starts(np.bincount(tokens, minlength=n))), values[order]
-
-
-def _sum_features(
-    weights: NDArray, features: Rows, values: NDArray, lengths: NDArray[np.int32], n_tags: int
-) -> Potentials:
-    unary = np.zeros((len(features.starts) - 1, n_tags), weights.dtype)
-    if len(unary):
-        scores = values[:, None] * weights[features.rows, :n_tags]
-        unary = np.add.reduceat(scores, features.starts[:-1])
-    return Potentials(unary, weights[:n_tags, :n_tags], lengths)
+    sequences = list(X)
+    for n, sequence in enumerate(sequences):
+        if hasattr(sequence, "vocab"):  # a document of spaCy, or a token of one
+            raise ValueError(
+                f"{name}[{n}]: expected a list of tokens, got spaCy's {type(sequence).__name__}; "
+                "spacy_bcrf.sparse.crfsuite_tokens.crfsuite_tokens(docs) makes lists of documents"
+            )
+    return sequences
 
 
 def _name_weights(

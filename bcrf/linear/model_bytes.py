@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import srsly
 from numpy.typing import NDArray
+
+from bcrf.io import msgpack
 
 VERSION = 2
 
@@ -90,7 +91,7 @@ def pack(saved: SavedChain) -> bytes:
     packed = (saved.features / np.float32(scale)).astype(dtype)
     # Small weights become 0.
     used = packed.any(axis=1)
-    content = srsly.msgpack_dumps(
+    content = msgpack.dumps(
         {
             "templates": saved.templates,
             "template_set": saved.template_set,
@@ -109,7 +110,7 @@ def pack(saved: SavedChain) -> bytes:
         }
     )
     data = {"version": VERSION, "checksum": zlib.crc32(content), "content": content}
-    return srsly.msgpack_dumps(data)
+    return msgpack.dumps(data)
 
 
 def _pack_first(saved: SavedChain) -> dict[str, Any]:
@@ -197,9 +198,8 @@ def _damaged(problem: str) -> ValueError:
 
 def _read(data: bytes, types: dict[str, Any]) -> dict[str, Any]:
     try:
-        msg = srsly.msgpack_loads(data)
-    # msgpack raises exceptions of several types, and RecursionError for nested lists.
-    except Exception as error:
+        msg = msgpack.loads(data)
+    except ValueError as error:
         raise _damaged(f"not MessagePack ({error})") from error
     if not isinstance(msg, dict):
         raise _damaged(f"expected a map, got {type(msg).__name__}")

@@ -11,14 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import spacy
-from spacy.tokens import Doc
 
 from bcrf.chain import CRF as Chain
 from bcrf.chain import Potentials
 from bcrf.linear.crfsuite_attributes import Attributes
 from bcrf.sklearn import CRF
-from spacy_bcrf.corpora.formats.crfsuite import set_features
 
 WORDS = ["Ann", "left", "Rome", ".", "Bob", "saw", "the", "Tate", "Modern", "with", "Ann", "Lee"]
 TAGS = ["B-PER", "O", "B-LOC", "O", "B-PER", "O", "O", "B-LOC", "I-LOC", "O", "B-PER", "I-PER"]
@@ -168,15 +165,16 @@ def test_spans_stay_tuples_if_all_sequences_have_one():
     assert CRF(scheme="BIO").fit(X, y).predict(X).tolist() == y
 
 
-def test_documents():
-    nlp = spacy.blank("en")
-    docs = [Doc(nlp.vocab, words=["Ann", "left"]), Doc(nlp.vocab, words=["Rome", "fell"])]
-    y = [["PER", "O"], ["LOC", "O"]]
-    crf = CRF().fit(docs, y)
-    assert crf.predict(docs).tolist() == y
-    assert any(name.endswith("=Ann") for name in crf.attributes_)
-    given = [set_features(doc, [["a"], ["b", "c"]]) for doc in docs]
-    assert set(CRF().fit(given, y).attributes_) <= {"a", "b", "c"}
+@pytest.mark.parametrize("method", ["predict", "predict_single", "fit"])
+def test_a_document_says_which_function_makes_tokens(method):
+    class Doc(list):
+        vocab: Any = None
+
+    crf = CRF().fit([[["a"]]], [["A"]])
+    doc = Doc([["a"]])
+    arguments = {"predict": ([doc],), "predict_single": (doc,), "fit": ([doc], [["A"]])}[method]
+    with pytest.raises(ValueError, match=r"X\[0\].* got spaCy's Doc; .*crfsuite_tokens\(docs\)"):
+        getattr(crf, method)(*arguments)
 
 
 def test_pickle_and_model_file(tmp_path):

@@ -1,0 +1,89 @@
+"""The training parameters of CRFsuite, as settings of the online learner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from .learner import OnlineSettings
+
+OBJECTIVES = {"lbfgs": "crf", "l2sgd": "crf", "ap": "perceptron", "pa": "mira"}
+"""The objective of `OnlineSettings` for each algorithm of CRFsuite."""
+RATE = 0.3
+"""Learning rate of AdaGrad for "lbfgs" and "l2sgd"."""
+
+# The parameters of each algorithm of CRFsuite that change the result, and those that tell its
+# optimizer how to find it.
+_LEARNING = {
+    "lbfgs": {"c1", "c2", "max_iterations"},
+    "l2sgd": {"c2", "max_iterations"},
+    "ap": {"max_iterations"},
+    "pa": {"max_iterations", "pa_type", "c", "error_sensitive", "averaging"},
+    "arow": {"max_iterations", "variance", "gamma"},
+}
+_SEARCH = {
+    "lbfgs": {"num_memories", "epsilon", "period", "delta", "linesearch", "max_linesearch"},
+    "l2sgd": {
+        *("period", "delta", "calibration_eta", "calibration_rate", "calibration_samples"),
+        *("calibration_candidates", "calibration_max_trials"),
+    },
+    "ap": {"epsilon"},
+    "pa": {"epsilon"},
+    "arow": {"epsilon"},
+}
+_ALL = set().union(*_LEARNING.values(), *_SEARCH.values())
+
+
+def read_settings(parameters: Mapping[str, Any]) -> OnlineSettings:
+    """Return the settings of the learner.
+
+    parameters: those of `bcrf.sklearn.CRF`, by name; None stands for the default. Raises ValueError
+    for a parameter without a counterpart, and for one of another algorithm.
+    """
+    algorithm = parameters["algorithm"] or "lbfgs"
+    if algorithm not in OBJECTIVES:
+        raise ValueError(
+            f"algorithm={algorithm!r} has no counterpart; use one of {', '.join(OBJECTIVES)}"
+        )
+    taken = _LEARNING[algorithm] | _SEARCH[algorithm]
+    for name in sorted(_ALL - taken):
+        if parameters[name] is not None:
+            raise ValueError(
+                f"{name} is no parameter of algorithm={algorithm!r}; it has "
+                f"{', '.join(sorted(taken))}"
+            )
+    kept = {"pa_type": (None, 1), "error_sensitive": (None, True), "trainer_cls": (None,)}
+    for name, values in kept.items():
+        if parameters[name] not in values:
+            raise ValueError(
+                f"{name}={parameters[name]!r} has no counterpart; expected {values[-1]!r}"
+            )
+    passes, c = parameters["max_iterations"], parameters["c"]
+    if passes is not None and passes < 1:
+        raise ValueError(f"max_iterations must be at least 1, got {passes}")
+    objective: Any = OBJECTIVES[algorithm]
+    with own_names():
+        return OnlineSettings(
+            objective,
+            n=1,
+            optimizer="adagrad" if objective == "crf" else "sgd",
+            rate={"crf": RATE, "perceptron": 1.0}.get(objective, 1.0 if c is None else c),
+            averaged=parameters["averaging"] is not False,
+            l2=2 * (parameters["c2"] or 0.0),
+            l1=parameters["c1"] or 0.0,
+            seed=parameters["random_state"] or 0,
+        )
+
+
+@contextmanager
+def own_names() -> Iterator[None]:
+    """Let errors of the learner name the parameters of CRFsuite."""
+    try:
+        yield
+    except ValueError as error:
+        name, _, problem = str(error).partition(" ")
+        names = {"l1": "c1", "l2": "2 * c2", "rate": "c", "seed": "random_state"}
+        if name not in names:
+            raise
+        raise ValueError(f"{names[name]} {problem}") from None
