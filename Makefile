@@ -123,11 +123,11 @@ RUN_TSAN = rm -rf $(REPORTS); mkdir -p $(REPORTS); \
 
 sanitize: $(SANITIZERS)/asan $(SANITIZERS)/tsan
 	$(RUN_ASAN) $(BIN)/pytest -x -o pythonpath= -m "not slow and not gpu" \
-		-p no:cacheprovider tests/kernels tests/attack tests/chain tests/sparse tests/layers/test_cnn.py \
+		-p no:cacheprovider tests/kernels tests/attack tests/chain tests/linear tests/sparse tests/layers/test_cnn.py \
 		--ignore tests/kernels/test_cuda.py --ignore tests/kernels/test_headers.py \
 		-k "not running_out_of_memory"; $(NO_REPORTS)
 	$(RUN_TSAN) $(BIN)/pytest -x -o pythonpath= -m "not slow and not gpu" \
-		-p no:cacheprovider tests/kernels/test_threads.py tests/sparse/test_parameter_mixing.py tests/layers/test_cnn.py \
+		-p no:cacheprovider tests/kernels/test_threads.py tests/layers/test_cnn.py \
 		-k "not running_out_of_memory and not worker_processes"; $(NO_REPORTS)
 
 fuzz: $(SANITIZERS)/asan

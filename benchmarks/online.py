@@ -31,7 +31,6 @@ OURS = {
     "averaged perceptron": OnlineSettings("perceptron", rate=1),
     "SAPO, n = 5": OnlineSettings("sapo"),
     "SAPO, n = 5, beam": OnlineSettings("sapo", search="beam"),
-    "SAPO, n = 5, 2 threads": OnlineSettings("sapo", threads=2),
     "CRF": OnlineSettings("crf", averaged=False, decay=0.2, l2=0.5),
     "CRF, averaged": OnlineSettings("crf", l2=0.2),
     "MIRA, averaged": OnlineSettings("mira", n=1),

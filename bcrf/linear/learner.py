@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +15,6 @@ from bcrf.chain.potentials import check_numbers
 from bcrf.chain.search import check_search
 from bcrf.chain.side_by_side import join_chains, split_chains
 
-from .parameter_mixing import Workers
 from .rows import Rows
 
 
@@ -50,7 +48,6 @@ class OnlineSettings:
         exactly 0, by cumulative penalties (Tsuruoka et al. 2009). An averaged weight is 0 where the
         current weight is 0.
     seed: seed of the random order of the sequences.
-    threads: number of learners whose weights are averaged, see `parameter_mixing.Workers`.
 
     A step adds the gradient and then regularizes, as in Algorithm 1 of Sun et al.: it multiplies
     the weights by 1 - rate * l2 / n_sequences, and moves each one towards 0 by at most
@@ -76,7 +73,6 @@ class OnlineSettings:
     l2: float = 0.0
     l1: float = 0.0
     seed: int = 0
-    threads: int = 1
 
     def find_obstacle(self) -> str | None:
         """Return why `OnlineLearner.descend` cannot apply the settings, None if it can."""
@@ -112,7 +108,6 @@ class OnlineSettings:
             "l2": 0,
             "l1": 0,
             "seed": 0,
-            "threads": 1,
         }
         check_numbers(**{name: getattr(self, name) for name in (*limits, "rate")})
         for name, least in limits.items():
@@ -174,28 +169,21 @@ class OnlineLearner:
         self.settings = settings
         self.n_passes = 0
 
-        def make(share: int = 1) -> Any:
-            return Learner(
-                settings.objective,
-                n_tags,
-                n_chains=n_chains,
-                n=settings.n,
-                n_iter=settings.n_iter,
-                beam=settings.beam_width if settings.search == "beam" else 0,
-                averaged=settings.averaged,
-                adagrad=settings.optimizer == "adagrad",
-                rate=settings.rate,
-                decay=settings.decay,
-                l2=settings.l2,
-                l1=settings.l1,
-                n_sequences=max(n_sequences, 1) / share,
-            )
-
-        self._learner = make()
-        self._workers: Workers | None = None
-        if settings.threads > 1:
-            make_worker = partial(make, settings.threads)
-            self._workers = Workers(make_worker, settings.threads, settings.averaged)
+        self._learner: Any = Learner(
+            settings.objective,
+            n_tags,
+            n_chains=n_chains,
+            n=settings.n,
+            n_iter=settings.n_iter,
+            beam=settings.beam_width if settings.search == "beam" else 0,
+            averaged=settings.averaged,
+            adagrad=settings.optimizer == "adagrad",
+            rate=settings.rate,
+            decay=settings.decay,
+            l2=settings.l2,
+            l1=settings.l1,
+            n_sequences=max(n_sequences, 1),
+        )
         self._learner.resize(n_features)
         # A copy of the kernel's weights, made on demand because it can take tens of megabytes.
         self._weights: NDArray[np.float32] | None = None
@@ -211,19 +199,14 @@ class OnlineLearner:
         """
         if self.settings.order != 2:
             raise ValueError(f"pairs of tags need order = 2, got order = {self.settings.order}")
-        for learner in self._learners:
-            learner.resize(self.n_features)
-            learner.set_pairs(pairs, LEAST_MARGINAL)
+        self._learner.resize(self.n_features)
+        self._learner.set_pairs(pairs, LEAST_MARGINAL)
         self._pairs = pairs
 
     @property
     def pairs(self) -> NDArray[np.int32]:
         """The features (T + 1, T) of `set_pairs`; (0, T) in a first-order chain."""
         return self._pairs
-
-    @property
-    def _learners(self) -> list[Any]:
-        return [self._learner, *(self._workers.learners if self._workers else ())]
 
     @property
     def n_features(self) -> int:
@@ -261,8 +244,6 @@ class OnlineLearner:
     def weights(self, weights: NDArray[np.float32]) -> None:
         weights = np.ascontiguousarray(weights, dtype="float32")
         self._learner.write(weights)
-        if self._workers:
-            self._workers.reset()
         self._weights = self._last_good = _read_only(weights)
 
     @property
@@ -282,8 +263,7 @@ class OnlineLearner:
         tags (S,) of each chain.
         """
         masks = [np.ascontiguousarray(a, "uint8") for a in (transitions, start, end)]
-        for learner in self._learners:
-            learner.constrain(*masks)
+        self._learner.constrain(*masks)
 
     def step(
         self,
@@ -322,10 +302,7 @@ class OnlineLearner:
         )
         # The learner has made some steps even if a signal interrupts it.
         self._weights = None
-        if self._workers:
-            loss, done = self._workers.learn(self._learner, order, *data)
-        else:
-            loss, done = self._learner.learn(*data, order)
+        loss, done = self._learner.learn(*data, order)
         if done < len(order):
             # Features added since the last reading have no finite weights but 0.
             n_new = self._learner.n_rows - len(self._last_good)
@@ -345,11 +322,11 @@ class OnlineLearner:
                 f"l1 must be less than n_sequences = {most:g}, got {settings.l1}: each step would "
                 "take more from a weight than a feature's gradient can add"
             )
-        limit = most / (settings.rate * settings.threads)
+        limit = most / settings.rate
         if settings.l2 >= limit:
             raise ValueError(
-                f"l2 must be less than n_sequences / (rate * threads) = {limit:g}, got "
-                f"{settings.l2}: one step would remove all weights"
+                f"l2 must be less than n_sequences / rate = {limit:g}, got {settings.l2}: one step "
+                "would remove all weights"
             )
 
     def fit(
@@ -372,8 +349,6 @@ class OnlineLearner:
         chosen = np.arange(len(lengths)) if only is None else only
         self.n_sequences = len(chosen)
         self._learner.set_n_sequences(float(max(len(chosen), 1)))
-        for worker in self._workers.learners if self._workers else ():
-            worker.set_n_sequences(max(len(chosen), 1) / self.settings.threads)
         for _ in range(passes):
             # The order depends on the seed and the number of the pass alone.
             order = shuffled(len(chosen), self.settings.seed * 1_000_003 + self.n_passes)
@@ -404,8 +379,6 @@ class OnlineLearner:
             np.ascontiguousarray(array, "float32") for array in (joined, gradient.transitions)
         )
         self._learner.descend(rows.rows, rows.starts, lengths, d_unary, d_transitions)
-        if self._workers:
-            self._workers.reset()
 
     def current_potentials(self, rows: Rows, lengths: NDArray[np.int32]) -> Potentials:
         """Compute potentials under the weights of the last step, not their average."""

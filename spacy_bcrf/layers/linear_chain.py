@@ -1,5 +1,6 @@
 """`spacy-bcrf.LinearChain.v1`: a linear chain over boolean features, trained online."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from inspect import Parameter, Signature, signature
@@ -31,6 +32,7 @@ def LinearChain(
     clusters: dict[str, str | dict[str, str]] | None = None,
     two_pass: bool = False,
     decoder: str = "viterbi",
+    threads: int = 1,
     **online: Any,
 ) -> Model[list[Doc], Potentials]:
     """Build a linear chain over boolean features, from documents to potentials.
@@ -52,9 +54,16 @@ def LinearChain(
         document, see `sparse.two_pass`. `initialize` then trains the first chain, and keeps the
         training data in memory meanwhile.
     decoder: see `decoding.DECODERS`.
+    threads: has no effect. Configs of version 0.2 have it.
     online: objective, order, n, n_iter, search, beam_width, averaged, optimizer, rate, decay, l2,
-        l1, threads: see `sparse.learner.OnlineSettings`.
+        l1: see `bcrf.linear.OnlineSettings`.
     """
+    if threads != 1:
+        warnings.warn(
+            f"threads = {threads} of spacy-bcrf.LinearChain.v1 has no effect any more: one thread "
+            "learns. Remove the setting",
+            stacklevel=2,
+        )
     sparse = make_chain(
         templates,
         OnlineSettings(**online),

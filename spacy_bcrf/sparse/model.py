@@ -99,7 +99,7 @@ class SparseChain:
             own = [text for text in templates if not _is_pooled(text)]
             templates = templates if len(own) < len(templates) else [*templates, *TEMPLATES]
             gazetteers, tables = gazetteers or Gazetteers({}), tables or WordTables({})
-            of_first = OnlineSettings("crf", l2=settings.l2, threads=settings.threads)
+            of_first = OnlineSettings("crf", l2=settings.l2)
             # Both chains read the same phrases and tables.
             lexicons = gazetteers, tables
             self.first = FirstPass(

@@ -283,11 +283,11 @@ def test_shuffled_is_a_permutation(n, seed):
     assert sorted(shuffled(n, seed).tolist()) == list(range(n))
 
 
-@pytest.mark.parametrize("objective, threads", [("crf", 1), ("sapo", 2)])
-def test_diverging_goes_back_to_the_last_good_weights(objective, threads):
+@pytest.mark.parametrize("objective", ["crf", "sapo"])
+def test_diverging_goes_back_to_the_last_good_weights(objective):
     features, lengths, gold = make_problem(7, n_sequences=40)
     tags = np.concatenate(gold).astype("int32")
-    online = OnlineSettings(objective, averaged=False, rate=1e12, threads=threads)
+    online = OnlineSettings(objective, averaged=False, rate=1e12)
     model = OnlineLearner(T, F, online, len(lengths))
     good = np.zeros_like(model.weights)
     good[:, :T] = start_weights()
@@ -317,19 +317,16 @@ def test_a_feature_without_weights_is_named(row):
         model.potentials(Rows(rows.rows[:1], rows.starts), lengths)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_l2_that_removes_all_weights_is_refused(threads):
+def test_l2_that_removes_all_weights_is_refused():
     features, lengths, gold = make_problem(8)
-    limit = len(lengths) / threads
+    limit = len(lengths)
     tags = np.concatenate(gold).astype("int32")
-    model = OnlineLearner(
-        T, F, OnlineSettings("crf", rate=1, l2=limit * 1.01, threads=threads), len(lengths)
-    )
+    model = OnlineLearner(T, F, OnlineSettings("crf", rate=1, l2=limit * 1.01), len(lengths))
     with pytest.raises(ValueError, match=rf"l2 must be less than .* = {limit:g}, got") as error:
         model.step(flatten(features), lengths, tags)
     assert not isinstance(error.value, DivergedError)
     # `fit` counts the sequences.
-    OnlineLearner(T, F, OnlineSettings("crf", rate=1, l2=limit * 0.9, threads=threads)).fit(
+    OnlineLearner(T, F, OnlineSettings("crf", rate=1, l2=limit * 0.9)).fit(
         flatten(features), lengths, tags, 1
     )
 

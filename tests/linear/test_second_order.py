@@ -143,13 +143,6 @@ def test_a_batch_has_the_potentials_of_its_sequences():
     np.testing.assert_array_equal(whole.unary[4:], unary[4:])
 
 
-def test_threads_learn_the_pairs():
-    features, lengths, gold = make_problem(0)
-    model = make_learner(OnlineSettings("crf", 2, rate=0.3, threads=2), make_weights(0, 0.0), 12)
-    model.step(flatten(features), lengths, np.concatenate(gold).astype("int32"))
-    assert model.weights[T + 3 + F :].any()
-
-
 def test_wrong_settings_and_pairs_are_refused():
     with pytest.raises(ValueError, match="order must be 1 or 2, got 3"):
         OnlineSettings("crf", 3)

@@ -591,3 +591,13 @@ def test_a_saved_model_contains_its_files(tmp_path, template, option, line):
     path.unlink()
     loaded = spacy.load(tmp_path / "model")
     assert [token.tag_ for token in loaded("A b a c")] == ["A", "B", "A", "B"]
+
+
+def test_threads_of_an_older_config_have_no_effect():
+    nlp = MultiLanguage()
+    model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "ner"}
+    with pytest.warns(UserWarning, match="threads = 2 .* has no effect any more"):
+        nlp.add_pipe("bcrf_ner", config={"model": {**model, "threads": 2}})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp.add_pipe("bcrf_ner", name="again", config={"model": {**model, "threads": 1}})
