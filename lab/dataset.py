@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
 from bcrf.chain import Potentials
+from bcrf.linear.features import Tokens
 from bcrf.linear.learner import OnlineLearner
 from bcrf.linear.rows import Rows, known_rows
 from spacy_bcrf.corpora.sentence import Sentence
-from spacy_bcrf.sparse.features import Features, Tokens
+from spacy_bcrf.sparse.features import Features
 
 _COLUMNS: dict[str, Callable[[Sentence], list[str]]] = {
     "orth": lambda sentence: sentence.words,
@@ -65,7 +66,7 @@ class Dataset:
         tokens = self._encode(sentences)
 
         def extract() -> Rows:
-            keys, starts = self._features.extract(tokens)
+            keys, starts = self._features.compiled.extract(tokens)
             return Rows(self.dictionary.find(keys), starts)
 
         return extract
@@ -78,7 +79,7 @@ class Dataset:
 
         def score() -> Potentials:
             weights, n_tags = learner.weights, learner.n_tags
-            unary = self._features.score_tokens(tokens, self.dictionary, weights, n_tags)
+            unary = self._features.compiled.score(tokens, self.dictionary, weights, n_tags)
             return Potentials(unary, weights[:n_tags, :n_tags], tokens.lengths)
 
         return score
@@ -94,7 +95,7 @@ class Dataset:
         return [part.tolist() for part in parts]
 
     def _keys(self, sentences: Sequence[Sentence]) -> tuple[NDArray, NDArray]:
-        keys, starts = self._features.extract(self._encode(sentences))
+        keys, starts = self._features.compiled.extract(self._encode(sentences))
         return keys, starts
 
     def _encode(self, sentences: Sequence[Sentence]) -> Tokens:

@@ -6,13 +6,16 @@ potentials that `Inference.to_crf` returns.
 
 from __future__ import annotations
 
-from numpy.random import Generator
+from typing import TYPE_CHECKING
 
 from bcrf import kernels
 from bcrf.kernels import Array
 
 from .crf import CRF
 from .potentials import Potentials, finite, raise_infeasible
+
+if TYPE_CHECKING:
+    from numpy.random import Generator  # its import takes 10 ms
 
 
 def entropy(potentials: Potentials) -> Array:

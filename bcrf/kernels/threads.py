@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import sys
 from numbers import Integral
 
 chosen: int | None = None
@@ -49,8 +49,10 @@ def _default() -> int:
                     f"{_MOST}, got {os.environ[variable]!r}"
                 )
             return int(text)
-    # The parent process has already divided the cores among its workers.
-    if _forked or multiprocessing.parent_process() is not None:
+    # The parent process has already divided the cores among its workers. Workers of multiprocessing
+    # have its modules, whose import takes 10 ms.
+    processes = sys.modules.get("multiprocessing.process")
+    if _forked or (processes is not None and processes.parent_process() is not None):
         return 1
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -21,6 +21,12 @@ class CRFsuiteModel(NamedTuple):
     """A first-order chain with T labels and A attributes.
 
     transitions: float64 (T, T), `[from, to]`. weights: float64 (A, T).
+
+    >>> import numpy as np
+    >>> from bcrf.linear import CRFsuiteModel
+    >>> model = CRFsuiteModel(["O", "PER"], ["w=Ann"], np.zeros((2, 2)), np.array([[0.0, 1.5]]))
+    >>> model.labels[model.weights[0].argmax()]
+    'PER'
     """
 
     labels: list[str]
@@ -34,6 +40,18 @@ def read_crfsuite_model(path: Path) -> CRFsuiteModel:
 
     Source: crf1d_model.c and cqdb.c of CRFsuite 0.12. Two features with the same attribute and
     label add up.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from bcrf.linear import read_crfsuite_model
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "x.crfsuite"
+    ...     _ = path.write_bytes(b"text")
+    ...     try:
+    ...         read_crfsuite_model(path)
+    ...     except ValueError as error:
+    ...         print(str(error).removeprefix(folder))
+    /x.crfsuite: not a CRFsuite model: it starts with b'text', not b'lCRF'
     """
     data = path.read_bytes()
     try:

@@ -19,7 +19,12 @@ from .rows import Rows
 
 
 class DivergedError(ValueError):
-    """Overflow of the weights. The learner has its last finite weights again."""
+    """Overflow of the weights. The learner has its last finite weights again.
+
+    >>> from bcrf.linear import DivergedError
+    >>> issubclass(DivergedError, ValueError)
+    True
+    """
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,10 @@ class OnlineSettings:
     A step leaves out the features of a token whose gradient has no component above 1e-4.
 
     Raises ValueError naming the setting that is out of range.
+
+    >>> from bcrf.linear import OnlineSettings
+    >>> OnlineSettings("crf", l2=0.1).inference
+    CRF()
     """
 
     objective: Literal["crf", "bcrf", "mean_field", "sapo", "perceptron", "mira"] = "sapo"
@@ -141,6 +150,15 @@ class OnlineLearner:
 
     C chains side by side, see `chain.side_by_side`, have T / C tags each, and one step a sequence.
     They share the transition weights.
+
+    >>> import numpy as np
+    >>> from bcrf.linear import OnlineLearner, OnlineSettings, Rows
+    >>> learner = OnlineLearner(2, 1, OnlineSettings("perceptron"))
+    >>> rows, lengths = Rows(np.array([0], "int32"), np.array([0, 1])), np.array([1], "int32")
+    >>> learner.step(rows, lengths, np.array([1], "int32"))
+    0.0
+    >>> learner.potentials(rows, lengths).unary.argmax()
+    1
     """
 
     def __init__(

@@ -41,6 +41,13 @@ class SavedChain(NamedTuple):
         chains side by side have S = T / C tags each.
     keys: (F,) uint64, feature keys. features: (F, T) float32, their weights.
     full: whether the weights of features are stored as float32, not float16.
+
+    >>> import numpy as np
+    >>> from bcrf.linear import SavedChain
+    >>> general, weights = np.zeros((5, 2), "float32"), np.ones((1, 2), "float32")
+    >>> saved = SavedChain(["orth[0]"], {}, {}, 1, general, np.array([7], "uint64"), weights)
+    >>> saved.full
+    False
     """
 
     templates: list[str]
@@ -78,6 +85,13 @@ def pack(saved: SavedChain) -> bytes:
     """Serialize a chain: feature weights as float16 or, if `full`, float32, and a checksum.
 
     Raises ValueError if there are weights that are not finite.
+
+    >>> import numpy as np
+    >>> from bcrf.linear import SavedChain, pack, unpack
+    >>> general, weights = np.zeros((5, 2), "float32"), np.ones((1, 2), "float32")
+    >>> saved = SavedChain(["orth[0]"], {}, {}, 1, general, np.array([7], "uint64"), weights)
+    >>> unpack(pack(saved)).features.tolist()
+    [[1.0, 1.0]]
     """
     if not (np.isfinite(saved.general).all() and np.isfinite(saved.features).all()):
         raise ValueError(
@@ -126,6 +140,13 @@ def unpack(data: bytes) -> SavedChain:
     Checks types, sizes, the checksum and that weights are finite. Raises ValueError naming what is
     wrong. Allocates at most 3 * 1,032 times the size of the bytes for the feature weights: their
     stored array has at most 1,032 times that size, and their float32 array at most twice as much.
+
+    >>> from bcrf.linear import unpack
+    >>> try:
+    ...     unpack(b"text")
+    ... except ValueError as error:
+    ...     print(str(error)[:56])
+    the bytes of the linear chain are damaged: not MessagePa
     """
     msg = _read(data, {"version": int})
     if msg["version"] == VERSION:

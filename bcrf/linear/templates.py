@@ -42,12 +42,25 @@ ALIASES = {"w": "orth", "p": "tag"}
 
 
 class TemplateError(ValueError):
-    """Malformed template, with the template and the position in the message."""
+    """Malformed template, with the template and the position in the message.
+
+    >>> from bcrf.linear import TemplateError, parse_templates
+    >>> try:
+    ...     parse_templates(["lower"])
+    ... except TemplateError as error:
+    ...     print(str(error)[:34])
+    template 'lower', position 1: expe
+    """
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """Attribute of a token. lengths: its argument, in ascending order; None without one."""
+    """Attribute of a token. lengths: its argument, in ascending order; None without one.
+
+    >>> from bcrf.linear import Attribute
+    >>> str(Attribute("suffix", range(1, 4)))
+    'suffix(1..3)'
+    """
 
     name: str
     lengths: range | tuple[int, ...] | None = None
@@ -119,6 +132,10 @@ def parse_templates(texts: Sequence[str]) -> list[Template]:
     """Parse all lines.
 
     Raises TemplateError if there is no line, if a line is malformed, or if a template occurs twice.
+
+    >>> from bcrf.linear import parse_templates
+    >>> [str(template) for template in parse_templates(["lower[-1..0]", "tag[0]|lower[0]"])]
+    ['lower[-1]', 'lower[0]', 'tag[0]|lower[0]']
     """
     if not texts:
         raise TemplateError('there are no templates; expected a set such as "ner", or lines')

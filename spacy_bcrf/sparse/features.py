@@ -1,11 +1,11 @@
-"""Feature extraction: from documents to 64-bit feature keys, and from keys to rows of weights."""
+"""Features of documents: the attributes of templates, read from tokens, words and documents."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, pairwise, product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,9 @@ from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
 
+from bcrf.linear.features import Keys, TemplateFeatures, Tokens
 from bcrf.linear.templates import ALIASES, Attribute, TemplateError, parse_templates
+from bcrf.linear.word_cache import Bags, WordFunction
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths, read_doc, read_docs
 from spacy_bcrf.annotation.extensions import set_extensions
 
@@ -28,17 +30,11 @@ from .quantized_vectors import (
     parse_terciles,
     quantize,
 )
-from .word_attributes import Bags, WordCache
+from .two_pass import FirstPass
 from .word_tables import CLUSTER, COMPOUND, FREQUENCY, WordTables
 
-if TYPE_CHECKING:
-    from .two_pass import FirstPass
-
-Keys = NDArray[np.uint64]
-
-WordFunction = Callable[[str], Iterator[str]]
 DocFunction = Callable[[Doc], Values]
-"""From a word, or a document, to the values of an attribute: of the word, or of each token."""
+"""From a document to the values of an attribute of each token."""
 
 # Token attributes whose values are hashes of strings. The values of other attributes are numbers
 # that may equal a hash by chance.
@@ -53,26 +49,10 @@ _PLACE_HASHES = np.array([hash_string(place) for place in PLACES], dtype="uint64
 _PLAIN = (*word_attributes.PLAIN, *doc_attributes.PLAIN, FREQUENCY, VECTOR, POOLED)
 
 
-class Tokens(NamedTuple):
-    """What features are extracted from: N tokens in B sequences.
-
-    orths: (N,) hashes of the words.
-    values: (N, A) values of the A attributes in `Features.columns`, 0 for a missing value.
-    lengths: (B,) numbers of tokens of the sequences.
-    text: returns the word of a hash; called for words that the cache does not have.
-    listed: for each attribute in `Features.listed`, the bags (N,) of the tokens' values.
-    """
-
-    orths: Keys
-    values: Keys
-    lengths: NDArray[np.int32]
-    text: Callable[[int], str]
-    listed: Sequence[Bags] = ()
-
-
 class Features:
-    """Compiled templates, which turn tokens into 64-bit feature keys.
+    """Templates over documents, which turn tokens into 64-bit feature keys.
 
+    compiled: the templates over arrays of values.
     columns: the spaCy token attributes in the templates.
     attributes: the ids of ORTH and of the columns, which extraction reads.
     listed: the attributes that need the whole document, such as extensions and gazetteers; a token
@@ -102,8 +82,9 @@ class Features:
         self.columns = [a for a in attributes if not self._add_function(a)]
         self.listed = list(self._of_doc)
         self.attributes = [ORTH, *(IDS[a.name.upper()] for a in self.columns)]
-        self._extractor: Any = None
-        self._forget_words()
+        self.compiled = TemplateFeatures(
+            self.templates, self.columns, self._of_word, self.listed, hash_string
+        )
 
     @property
     def needs_frequencies(self) -> bool:
@@ -115,7 +96,7 @@ class Features:
         self.gazetteers.load()
         self.tables.load()
         self.tables.tables.pop(VECTOR, None)
-        self._forget_words()
+        self.compiled.forget_words()
 
     def measure(self, vocab: Vocab) -> None:
         """Measure the terciles of the vectors once after `load`. TemplateError without vectors."""
@@ -127,7 +108,7 @@ class Features:
         """Count the words of the training data, for templates of `frequency`."""
         if self.needs_frequencies:
             self.tables.count(token.text for doc in docs for token in doc)
-            self._forget_words()
+            self.compiled.forget_words()
 
     def _measure_vectors(self, attribute: Attribute, vectors: Any) -> None:
         try:
@@ -143,12 +124,7 @@ class Features:
         """Set the phrases and word tables of a saved model, without reading the files."""
         self.gazetteers.restore(phrases)
         self.tables.restore(tables)
-        self._forget_words()
-
-    def _forget_words(self) -> None:
-        self._words = WordCache(list(self._of_word.values()))
-        # The scores of word types, and the weights that they are sums of.
-        self._word_scores: tuple[NDArray[np.float32], Any] | None = None
+        self.compiled.forget_words()
 
     def check_saved(
         self, phrases: Mapping[str, list[str]], tables: Mapping[str, dict[str, str]]
@@ -173,7 +149,7 @@ class Features:
         """
         if not docs:
             return np.zeros(0, "uint64"), np.zeros(1, "int64")
-        return self.extract(self._tokens(docs, held_out))
+        return self.compiled.extract(self._tokens(docs, held_out))
 
     def score(
         self,
@@ -186,26 +162,7 @@ class Features:
         """Return the tag scores (N, T) of documents under weights (rows, stride)."""
         if not docs and not isinstance(docs, DocBatch):
             return np.zeros((0, n_tags), "float32")
-        return self.score_tokens(self._tokens(docs), dictionary, weights, n_tags, n_chains)
-
-    def score_tokens(
-        self,
-        tokens: Tokens,
-        dictionary: Any,
-        weights: NDArray[np.float32],
-        n_tags: int,
-        n_chains: int = 1,
-    ) -> NDArray[np.float32]:
-        """Return the tag scores (N, T) of tokens.
-
-        Keeps what the features of each word type add, until it gets another array of weights.
-        """
-        kept = self._word_scores
-        if kept is None or kept[0] is not weights:
-            kept = self._word_scores = weights, self._compile_scores()
-        orths = np.ascontiguousarray(tokens.orths)
-        arrays = self._arrays(tokens)
-        return kept[1].score(dictionary, weights, n_tags, n_chains, orths, arrays)
+        return self.compiled.score(self._tokens(docs), dictionary, weights, n_tags, n_chains)
 
     def _tokens(self, docs: Sequence[Doc], held_out: bool = False) -> Tokens:
         if isinstance(docs, DocBatch) and set(self.attributes) <= set(docs.columns):
@@ -218,26 +175,6 @@ class Features:
         words = Words(docs) if self.gazetteers.names else None
         listed = [self._list(docs, words, attribute, held_out) for attribute in self.listed]
         return Tokens(values[:, 0], values[:, 1:], lengths, text, listed)
-
-    def extract(self, tokens: Tokens) -> tuple[Keys, NDArray[np.int64]]:
-        """Extract feature keys from arrays, and return them in the form of `keys`."""
-        if self._extractor is None:
-            from bcrf.kernels.sparse import Extractor
-
-            self._extractor = Extractor(self._compile())
-        return self._extractor.extract(self._arrays(tokens))
-
-    def _arrays(self, tokens: Tokens) -> tuple[Any, ...]:
-        """Return the arguments of the compiled extractor.
-
-        It takes the columns first, then bags: of words, then `listed`.
-        """
-        cells, bags = self._words.find(np.ascontiguousarray(tokens.orths), tokens.text)
-        n_bags = len(self._of_word)
-        if tokens.listed:
-            bags = _join(bags, cells, n_bags, tokens.listed)
-            cells, n_bags = np.arange(len(tokens.orths), dtype="int32"), n_bags + len(self.listed)
-        return np.ascontiguousarray(tokens.values), cells, *bags, n_bags, tokens.lengths
 
     def describe(self, doc: Doc, tokens: Iterable[int] | None = None) -> list[list[str]]:
         """Return the readable names of the features of tokens, by default all, in key order."""
@@ -410,37 +347,6 @@ class Features:
         text = next(text for text, part in parts if part.attribute == attribute)
         at = text.index(str(attribute)) + 1
         return TemplateError(f"template {text!r}, position {at}: {what}")
-
-    def _compile(self) -> list[tuple[int, list[tuple[int, int]]]]:
-        """Return the seed of each template and its parts, pairs of column and offset."""
-        columns = {a: k for k, a in enumerate([*self.columns, *self._of_word, *self._of_doc])}
-        return [
-            (hash_string(str(t)), [(columns[p.attribute], p.offset) for p in t.parts])
-            for t in self.templates
-        ]
-
-    def _compile_scores(self) -> Any:
-        from bcrf.kernels.sparse import WordScores
-
-        return WordScores(self._compile(), len(self.columns) + len(self._of_word))
-
-
-def _join(words: Bags, types: NDArray[np.int32], n_words: int, listed: Sequence[Bags]) -> Bags:
-    """Concatenate the bags of each token's word type and of its L listed attributes.
-
-    words: (types, n_words) bags; types: (N,) the tokens' word types; listed: L times (N,) bags.
-    Returns (N, n_words + L) bags.
-    """
-    by_type = types.astype("int64")[:, None] * n_words + np.arange(n_words)
-    offsets = np.cumsum([len(words.values), *(len(bags.values) for bags in listed)])
-    firsts = [bags.starts[:-1] + offset for bags, offset in zip(listed, offsets, strict=False)]
-    sizes = [np.diff(bags.starts) for bags in listed]
-    froms = np.column_stack([words.starts[:-1][by_type], *firsts]).ravel()
-    counts = np.column_stack([np.diff(words.starts)[by_type], *sizes]).ravel()
-    values = np.concatenate([words.values, *(bags.values for bags in listed)])
-    starts = np.append(0, counts.cumsum()).astype("int64")
-    at = np.repeat(froms - starts[:-1], counts) + np.arange(starts[-1])
-    return Bags(starts, values[at])
 
 
 def _show_value(strings: Any, name: str, value: np.uint64) -> str:

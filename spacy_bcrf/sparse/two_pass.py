@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,17 +29,14 @@ from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc
 from tqdm import tqdm
 
-from bcrf.chain import CRF
+from bcrf.chain import CRF, Potentials
 from bcrf.chain.side_by_side import join_chains
-from bcrf.linear.learner import OnlineLearner
+from bcrf.linear.learner import OnlineLearner, OnlineSettings
+from bcrf.linear.model_bytes import SavedChain
+from bcrf.linear.rows import Rows
 from spacy_bcrf.annotation.arrays import doc_lengths, read_doc, read_docs
 
 from .doc_attributes import POOLED, Values
-
-if TYPE_CHECKING:
-    from bcrf.linear.model_bytes import SavedChain
-
-    from .model import SparseChain
 
 TEMPLATES = [f"{POOLED}[0]"]
 """The templates that `two_pass` adds to templates without `pooled`."""
@@ -56,6 +53,24 @@ _CLASSES = (0.05, 0.2, 0.5, 0.8, 0.95)
 _PREFIXED = re.compile("([A-Z])-(.+)")
 
 
+class Chain(Protocol):
+    """What `FirstPass` needs of a `model.SparseChain`."""
+
+    n_chains: int
+    settings: OnlineSettings
+
+    @property
+    def is_ready(self) -> bool: ...
+    @property
+    def learner(self) -> OnlineLearner: ...
+    def set_learner(self, learner: OnlineLearner | None) -> None: ...
+    def initialize(self, docs: Sequence[Doc], n_tags: int) -> None: ...
+    def rows(self, docs: Sequence[Doc]) -> Rows: ...
+    def potentials(self, docs: Sequence[Doc]) -> Potentials: ...
+    def save(self) -> SavedChain: ...
+    def load(self, saved: SavedChain) -> Chain: ...
+
+
 class FirstPass:
     """The first chain, and what it says of words elsewhere in a document.
 
@@ -63,7 +78,7 @@ class FirstPass:
     tags: the names of its tags.
     """
 
-    def __init__(self, chain: SparseChain) -> None:
+    def __init__(self, chain: Chain) -> None:
         self.chain = chain
         self.tags: list[str] = []
         # By the words of a training document: its values under a chain that did not learn from it.

@@ -104,9 +104,9 @@ def test_bounded_memory_and_long_sequences_give_the_same_scores(n_bytes, monkeyp
     features, docs = make_features(OF_WORDS + GRAMS + OTHERS), long_docs()
     dictionary = learn_features(features, docs)
     weights = make_weights(len(dictionary))
-    n_of_word = len(features.columns) + len(features._of_word)
-    compiled = WordScores(features._compile(), n_of_word, n_bytes)
-    monkeypatch.setattr(features, "_compile_scores", lambda: compiled)
+    arrays = features.compiled
+    compiled = WordScores(arrays.compiled, arrays.n_columns + arrays.n_of_word, n_bytes)
+    monkeypatch.setattr(arrays, "_compile_scores", lambda: compiled)
     got = features.score(docs, dictionary, weights, N_TAGS)
     np.testing.assert_allclose(got, expected(features, docs, dictionary, weights), atol=1e-5)
     again = features.score(docs[:1], dictionary, weights, N_TAGS)
@@ -126,12 +126,12 @@ def test_features_without_weights_are_an_error_that_leaves_nothing_behind():
     features, docs = make_features(OF_WORDS + GRAMS + OTHERS), make_docs([["a", "ab", "Zz"]])
     dictionary = learn_features(features, docs)
     weights = make_weights(len(dictionary))
-    compiled = features._compile_scores()
+    compiled = features.compiled._compile_scores()
     for table in (weights[: N_TAGS + 3], weights[:-1]):
-        features._word_scores = table, compiled
+        features.compiled._word_scores = table, compiled
         with pytest.raises(IndexError, match="features without weights"):
             features.score(docs, dictionary, table, N_TAGS)
-    features._word_scores = weights, compiled
+    features.compiled._word_scores = weights, compiled
     got = features.score(docs, dictionary, weights, N_TAGS)
     np.testing.assert_allclose(got, expected(features, docs, dictionary, weights), atol=1e-5)
 
@@ -141,7 +141,7 @@ def test_threads_get_the_same_scores():
     dictionary = learn_features(features, docs)
     weights = make_weights(len(dictionary))
     want = features.score(docs, dictionary, weights, N_TAGS)
-    features._word_scores = None
+    features.compiled._word_scores = None
     batches = [docs[i % 2 :] for i in range(8)]
     with ThreadPoolExecutor(4) as pool:
         found = pool.map(lambda batch: features.score(batch, dictionary, weights, N_TAGS), batches)

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from spacy.strings import hash_string
 
 from bcrf.kernels.sparse import Dictionary
-from spacy_bcrf.sparse.word_attributes import WordCache
+from bcrf.linear.features import hash_text
+from bcrf.linear.word_cache import WordCache
 
 FUNCTIONS = [lambda word: iter(word), lambda word: iter([word.lower(), word[::-1]])]
 WORDS = st.lists(st.text("abC", max_size=4), max_size=12)
 
 
 def as_orths(words):
-    return np.array([hash_string(word) if word else 0 for word in words], dtype="uint64")
+    return np.array([hash_text(word) if word else 0 for word in words], dtype="uint64")
 
 
 def look_up(cache, words):
@@ -32,30 +32,30 @@ def look_up(cache, words):
 
 
 def expected(words):
-    return [[[hash_string(value) for value in f(word)] for f in FUNCTIONS] for word in words]
+    return [[[hash_text(value) for value in f(word)] for f in FUNCTIONS] for word in words]
 
 
 @given(st.lists(WORDS, max_size=8), st.integers(0, 20))
 def test_words_have_their_values_after_the_cache_was_emptied(batches, most):
-    cache = WordCache(FUNCTIONS, most)
+    cache = WordCache(FUNCTIONS, hash_text, most)
     for words in batches:
         assert look_up(cache, words) == expected(words)
 
 
 def test_the_cache_stays_bounded():
-    cache = WordCache(FUNCTIONS, most=100)
+    cache = WordCache(FUNCTIONS, hash_text, most=100)
     for start in range(0, 10_000, 50):
         _, bags = cache.find(*numbered(range(start, start + 50)))
         assert len(bags.starts) <= 2 * 150 + 1
 
 
 def numbered(numbers):
-    words = {hash_string(f"w{i}"): f"w{i}" for i in numbers}
+    words = {hash_text(f"w{i}"): f"w{i}" for i in numbers}
     return np.array(list(words), dtype="uint64"), words.__getitem__
 
 
 def test_new_words_do_not_change_returned_arrays():
-    cache = WordCache(FUNCTIONS)
+    cache = WordCache(FUNCTIONS, hash_text)
     orths, text = numbered(range(40))
     _, bags = cache.find(orths, text)
     before = bags.starts.copy(), bags.values.copy()
@@ -76,7 +76,7 @@ def test_an_interruption_loses_nothing(at):
             raise KeyboardInterrupt
         return iter(word)
 
-    cache = WordCache([interrupted, FUNCTIONS[1]])
+    cache = WordCache([interrupted, FUNCTIONS[1]], hash_text)
     batches = ["a", "bc"], ["Ca", "a", "ab"], ["b", "bc"]
     for words in batches:
         try:
@@ -100,7 +100,7 @@ class InterruptedDictionary(Dictionary):
 
 def test_an_interruption_between_values_and_index_leaves_no_half_known_words(monkeypatch):
     monkeypatch.setattr("bcrf.kernels.sparse.Dictionary", InterruptedDictionary)
-    cache = WordCache(FUNCTIONS)
+    cache = WordCache(FUNCTIONS, hash_text)
     assert look_up(cache, ["a"]) == expected(["a"])
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(InterruptedDictionary, "interrupts", True)
@@ -110,7 +110,7 @@ def test_an_interruption_between_values_and_index_leaves_no_half_known_words(mon
 
 
 def test_several_threads_at_once():
-    cache = WordCache(FUNCTIONS, most=500)
+    cache = WordCache(FUNCTIONS, hash_text, most=500)
     rng = np.random.default_rng(0)
     wrong = []
 
