@@ -157,7 +157,7 @@ class OnlineLearner:
     >>> rows, lengths = Rows(np.array([0], "int32"), np.array([0, 1])), np.array([1], "int32")
     >>> learner.step(rows, lengths, np.array([1], "int32"))
     0.0
-    >>> learner.potentials(rows, lengths).unary.argmax()
+    >>> int(learner.potentials(rows, lengths).unary.argmax())
     1
     """
 

@@ -63,24 +63,6 @@ class SavedChain(NamedTuple):
     full: bool = False
 
 
-def mix(chains: Sequence[SavedChain], shares: Sequence[float]) -> SavedChain:
-    """Return the weighted mean of chains with the same templates and tags.
-
-    Iterative parameter mixing (McDonald, Hall and Mann 2010, Figure 3): the chains learned from
-    different sequences. A chain without a feature has a weight of 0 for it.
-
-    shares: the weight of each chain; they sum to 1. Templates, tables and n_sequences are of the
-    first chain. Memory O(F T) for the F features of all chains together.
-    """
-    keys = np.unique(np.concatenate([chain.keys for chain in chains]))
-    general = np.zeros_like(chains[0].general)
-    features = np.zeros((len(keys), general.shape[1]), dtype="float32")
-    for chain, share in zip(chains, shares, strict=True):
-        general += np.float32(share) * chain.general
-        features[keys.searchsorted(chain.keys)] += np.float32(share) * chain.features
-    return chains[0]._replace(general=general, keys=keys, features=features)
-
-
 def pack(saved: SavedChain) -> bytes:
     """Serialize a chain: feature weights as float16 or, if `full`, float32, and a checksum.
 
