@@ -23,14 +23,14 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Corpus, Example
 
+from bcrf import __version__
 from bcrf.io.text import find_file
+from lab import ROOT
 from spacy_bcrf.analysis.calibrate import Calibration, measure_reliability
 from spacy_bcrf.analysis.resampling import bootstrap_scores, percentile_interval
 from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 
-ROOT = Path(__file__).resolve().parent.parent
-VERSION = "0.2.0"
 LICENSE = "CC BY-SA 4.0"
 SOURCES = [
     {
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         args.output / "en_bcrf_sm",
         args.output / "package",
         name="bcrf_sm",
-        version=VERSION,
+        version=__version__,
         create_sdist=False,
         create_wheel=args.build == "wheel",
         force=True,
@@ -244,7 +244,7 @@ def describe(nlp: Language, report: dict[str, Any]) -> dict[str, Any]:
     performance["ents_per_type"] = report["ner"]["by_label"]
     return {
         "name": "bcrf_sm",
-        "version": VERSION,
+        "version": __version__,
         "description": DESCRIPTION,
         "author": "the developers of spacy-bcrf",
         "license": LICENSE,

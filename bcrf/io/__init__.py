@@ -1,1 +1,1 @@
-"""Bytes in and out: text, DocBin shards, JSON objects, atomic writes."""
+"""Bytes in and out: text, JSON objects, atomic writes."""

@@ -29,6 +29,7 @@ from spacy.util import load_config
 from bcrf.io.atomic import write_text
 from bcrf.io.extras import require
 from bcrf.io.text import CorpusError
+from lab import ROOT
 from lab.corpora import annotate_one_label, convert_parts, find_corpus, read_corpus
 from lab.figures import make_figure, save_figure
 from lab.tables import markdown_table, mean_and_deviation, write_csv
@@ -36,7 +37,6 @@ from lab.training import Run, Scores, perform
 from spacy_bcrf.corpora.doc_files import write_all
 from spacy_bcrf.corpora.mask import drop_entities
 
-ROOT = Path(__file__).resolve().parents[2]
 HEADS = {"CRF": "spacy-bcrf.CRF.v1", "BCRF": "spacy-bcrf.BCRF.v1"}
 # Either a head that learns from missing annotation, or a CRF that takes it as O.
 METHODS = ("CRF", "BCRF", "missing as O")

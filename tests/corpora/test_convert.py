@@ -11,7 +11,6 @@ from bcrf.io.text import CorpusError
 from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
-from spacy_bcrf.io import shards
 
 COLUMNS = "-DOCSTART-\tO\n\na\tO\n\nb\tB-X\nc\tI-X\n\nd\t_\n\n-DOCSTART-\tO\n\ne\tI-Y\n"
 CONLLU = """\
@@ -161,7 +160,7 @@ def test_a_failure_leaves_the_output_unchanged(tmp_path, monkeypatch):
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(shards.DocBin, "to_disk", to_full_disk)
+    monkeypatch.setattr(DocBin, "to_disk", to_full_disk)
     with pytest.raises(CorpusError, match=r"out.spacy: cannot be written: No space left"):
         run(tmp_path, "a\tO")
     assert (tmp_path / "out.spacy").read_bytes() == before
