@@ -1,5 +1,6 @@
 # make quickstart   install, train a tagger and an entity recognizer, and use them
-# make test         run all checks of CI; EXTRAS=dev,torch,torch-test,transformers adds the tests of these extras
+# make test         build a wheel, and run the linters and all tests that need no further extra
+# make skipped      run the tests that `make test` skipped, with EXTRAS=serve,torch,torch-test,transformers
 # make sanitize     run the tests of kernels with AddressSanitizer, UBSan and ThreadSanitizer
 # make foreign      compile the kernels with clang, for Windows under Wine, and for aarch64 under QEMU, and
 #                   compare with an oracle; needs clang, lld, mingw-w64, wine, g++-aarch64-linux-gnu and qemu-user;
@@ -29,7 +30,7 @@ CXX_FILES := $(shell find bcrf/kernels -name "*.hh" -o -name "*.cc")
 export BCRF_OBJECTS ?= $(CURDIR)/build/objects
 SOURCES := setup.cfg setup.py pyproject.toml $(wildcard bcrf/kernels/*.p[yx]*) $(CXX_FILES)
 
-.PHONY: quickstart test lint installed compile-commands clean
+.PHONY: quickstart test lint installed skipped compile-commands clean
 
 quickstart: $(VENV)/installed
 	$(BIN)/python -m spacy project run english
@@ -49,9 +50,13 @@ lint: $(VENV)/$(EXTRAS)
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m pytest tests/kernels/test_readme.py
 
-# Build the source distribution, and a wheel from it. Test the wheel, which PYTHONPATH puts before
-# the editable installation, by the tests of the source distribution. They change parts of spaCy and
-# NumPy, so one job does not.
+# PYTHONPATH puts the wheel before the editable installation.
+IN_WHEEL := cd dist/source && PYTHONPATH=$(CURDIR)/dist/installed $(CURDIR)/$(BIN)/python -m
+PYTEST := pytest -n auto --dist loadfile --no-loadscope-reorder -rs --durations=15
+SKIPPED := $(CURDIR)/dist/skipped
+
+# Build the source distribution, and a wheel from it. Test the wheel by the tests of the source
+# distribution. They change parts of spaCy and NumPy, so one job does not.
 installed: $(VENV)/$(EXTRAS)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist .
@@ -59,9 +64,12 @@ installed: $(VENV)/$(EXTRAS)
 	mkdir dist/source
 	tar xzf dist/*.tar.gz --strip-components 1 -C dist/source
 	rm -r dist/source/bcrf dist/source/spacy_bcrf dist/source/spacy_bcrf.egg-info
-	cd dist/source && PYTHONPATH=$(CURDIR)/dist/installed $(CURDIR)/$(BIN)/python -m pytest \
-		-n auto --dist loadfile --no-loadscope-reorder -rs --durations=15
-	cd dist/source && PYTHONPATH=$(CURDIR)/dist/installed $(CURDIR)/$(BIN)/python -m tests.unpatched
+	export BCRF_SKIPPED=$(SKIPPED); $(IN_WHEEL) $(PYTEST)
+	$(IN_WHEEL) tests.unpatched
+
+skipped: $(VENV)/$(EXTRAS)
+	test -s $(SKIPPED) || { echo "no list of skipped tests: run make test first"; exit 1; }
+	$(IN_WHEEL) $(PYTEST) @$(SKIPPED)
 
 # Label Studio pins packages that spaCy needs in other versions, so it has its own environment.
 LABEL_STUDIO := .venv-label-studio

@@ -58,6 +58,14 @@ def pytest_collection_finish() -> None:
         make_light()
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List the skipped tests in the file BCRF_SKIPPED, which `make skipped` reads."""
+    if "BCRF_SKIPPED" in os.environ:
+        names = {report.nodeid for report in terminalreporter.stats.get("skipped", [])}
+        text = "".join(f"{name}\n" for name in sorted(names))
+        Path(os.environ["BCRF_SKIPPED"]).write_text(text, encoding="utf8")
+
+
 @pytest.fixture(scope="session")
 def corpora() -> Path:
     """The folder of real corpora. Without one, tests that need it are skipped."""

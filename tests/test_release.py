@@ -86,6 +86,37 @@ def test_the_workflow_builds_each_platform_and_publishes_tags():
     assert publish["permissions"] == {"id-token": "write"} and "refs/tags/v" in publish["if"]
 
 
+def test_actions_and_images_are_pinned_by_digest_and_tools_by_version():
+    for path in (ROOT / ".github/workflows").glob("*.yml"):
+        text = path.read_text()
+        for action in re.findall(r"uses: (?!\./)(.*)", text):
+            assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), (path, action)
+        for tools in re.findall(r"run: pip install (.*)", text):
+            assert all("==" in tool for tool in tools.split()), (path, tools)
+    images = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert len(images) == 2
+    assert all(re.fullmatch(r"python:3\.12-slim@sha256:[0-9a-f]{64}", image) for image in images)
+
+
+def test_each_week_an_audit_reads_the_requirements_of_all_extras_that_users_install():
+    workflow = srsly.read_yaml(ROOT / ".github/workflows/audit.yml")
+    assert workflow["on"]["schedule"]
+    audited = workflow["jobs"]["requirements"]["strategy"]["matrix"]["extras"]
+    metadata = configparser.ConfigParser()
+    metadata.read(ROOT / "setup.cfg")
+    of_developers = {"bench", "browser", "dev", "docs", "label-studio", "remote-test", "torch-test"}
+    of_gpus = {"cuda12x", "cuda13x", "nvrtc"}
+    extras = {*metadata["options.extras_require"]} - of_developers - of_gpus
+    assert {name for names in audited for name in names.split(",")} == extras
+
+
+def test_ci_begins_with_the_two_commands_of_the_readme():
+    commands = re.findall(r"^make .*", (ROOT / "README.md").read_text(), re.MULTILINE)
+    typed = [command.partition("#")[0].strip() for command in commands]
+    assert typed == ["make quickstart", "make test"]
+    assert re.findall(r"^make .*", (ROOT / ".ci/run").read_text(), re.MULTILINE)[:2] == typed
+
+
 def test_the_check_of_wheels_runs(capsys):
     sys.path.insert(0, str(ROOT / "tests"))
     from wheel_check import main
