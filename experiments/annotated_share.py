@@ -17,9 +17,9 @@ from spacy.tokens import Doc
 
 from experiments.template_ablation import MODEL
 from lab.labeling_tasks import TASKS, add_options
+from lab.masking import with_entities
 from lab.tables import Row, mean_and_deviation, print_table
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
-from spacy_bcrf.corpora.mask import with_entities
 
 METHODS = ("partial", "fewer sentences", "missing as O")
 

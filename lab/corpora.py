@@ -12,12 +12,12 @@ from spacy.tokens import Doc
 from spacy.util import get_lang_class
 
 from bcrf.io.text import CorpusError, find_file, read_lines, text_suffix
+from lab.masking import one_label_each
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.convert import Reader, convert
 from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
-from spacy_bcrf.corpora.mask import one_label_each
 from spacy_bcrf.corpora.sentence import Sentence
 
 PARTS = ("train", "dev", "test")

@@ -7,13 +7,14 @@ from types import ModuleType
 
 COMMANDS = (
     "annotate audit calibrate clusters combine control convert curve debug distill explain extend "
-    "import init inspect mask migrate monitor rank redact report serve tune"
+    "init migrate monitor rank redact report serve tune"
 )
 MODULES = {
     "spacy_bcrf.analysis.calibration": "spacy_bcrf.analysis.calibrate",
     "spacy_bcrf.analysis.combination": "spacy_bcrf.analysis.combine",
     "spacy_bcrf.analysis.config_errors": "spacy_bcrf.pipeline.config_errors",
     "spacy_bcrf.analysis.crowd": "spacy_bcrf.analysis.aggregate",
+    "spacy_bcrf.analysis.crfsuite_import": "spacy_bcrf.analysis.migrate",
     "spacy_bcrf.analysis.curve": "spacy_bcrf.analysis.learning_curve",
     "spacy_bcrf.analysis.distillation": "spacy_bcrf.analysis.distill",
     "spacy_bcrf.analysis.drift": "spacy_bcrf.analysis.control.monitor",
@@ -31,12 +32,16 @@ MODULES = {
     "spacy_bcrf.annotation.html_table": "spacy_bcrf.annotation.display",
     "spacy_bcrf.annotation.schemes": "bcrf.schemes",
     "spacy_bcrf.chain": "bcrf.chain",
+    "spacy_bcrf.cli.import": "spacy_bcrf.cli.migrate_cli",
+    "spacy_bcrf.cli.inspect": "spacy_bcrf.cli.debug_cli",
+    "spacy_bcrf.cli.mask": "experiments.partial.mask",
     "spacy_bcrf.cli.pages.audit": "spacy_bcrf.cli.pages.audit_page",
     "spacy_bcrf.cli.pages.lattice": "spacy_bcrf.cli.pages.lattice_page",
     "spacy_bcrf.cli.pages.report": "spacy_bcrf.cli.pages.report_page",
     "spacy_bcrf.cli.pages.typed_text": "spacy_bcrf.cli.pages.typed_text_page",
     "spacy_bcrf.cli.texts": "spacy_bcrf.cli.text_docs",
     "spacy_bcrf.corpora.partial": "spacy_bcrf.corpora.partial_corpora",
+    "spacy_bcrf.corpora.mask": "lab.masking",
     "spacy_bcrf.io": "bcrf.io",
     "spacy_bcrf.kernels": "bcrf.kernels",
     "spacy_bcrf.layers.sequence_labeler": "spacy_bcrf.layers.network",

@@ -32,10 +32,10 @@ from bcrf.io.text import CorpusError
 from lab import ROOT
 from lab.corpora import annotate_one_label, convert_parts, find_corpus, read_corpus
 from lab.figures import make_figure, save_figure
+from lab.masking import drop_entities
 from lab.tables import markdown_table, mean_and_deviation, write_csv
 from lab.training import Run, Scores, perform
 from spacy_bcrf.corpora.doc_files import write_all
-from spacy_bcrf.corpora.mask import drop_entities
 
 HEADS = {"CRF": "spacy-bcrf.CRF.v1", "BCRF": "spacy-bcrf.BCRF.v1"}
 # Either a head that learns from missing annotation, or a CRF that takes it as O.

@@ -13,10 +13,10 @@ from .control.promises import control, list_promises
 from .distill import distill, distill_annotators
 from .explain import explain
 from .extend import extend
-from .gold_report import report_config, report_gold
+from .gold_report import report_config, report_corpora, report_gold
 from .learning_curve import learning_curve
 from .loading import make_examples
-from .migrate import migrate_config
+from .migrate import import_crfsuite, migrate_config
 from .rank import rank
 from .redact import measure_leaks, redact
 from .report import report
@@ -32,6 +32,7 @@ __all__ = [
     "distill_annotators",
     "explain",
     "extend",
+    "import_crfsuite",
     "learning_curve",
     "list_promises",
     "make_examples",
@@ -42,6 +43,7 @@ __all__ = [
     "redact",
     "report",
     "report_config",
+    "report_corpora",
     "report_gold",
     "tune",
 ]

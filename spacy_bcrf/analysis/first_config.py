@@ -91,7 +91,7 @@ def make_first_config(
     """
     notes = [f"{corpus.docs:,} documents, {corpus.tokens:,} tokens"]
     named = {"train": "the corpus", "dev": "the dev corpus", **(paths or {})}
-    chosen = list(pipes) or _annotated(corpus, notes, named["train"])
+    chosen = list(pipes) or _choose(corpus, notes, named["train"])
     check_choices(chosen, encoder, clusters, transformer)
     for part, counts in {"train": corpus, "dev": dev or corpus}.items():
         _check_annotation(counts, chosen, named[part])
@@ -150,21 +150,27 @@ def make_first_config(
     return FirstConfig(filled, notes)
 
 
-def _annotated(corpus: Inspection, notes: list[str], where: str) -> list[str]:
-    """Return the components that the corpus can train."""
-    found = []
-    by_name = {"spans": set(corpus.groups.get(SPANS_KEY, ()))}
-    if corpus.has_entities:
-        by_name = {"ner": corpus.labels - {""}, **by_name}
-    for name, of_name in by_name.items():
-        if name == "ner" or of_name:
-            found.append(name)
-            labels = sorted(of_name)
-            more = " .." * (len(labels) > 12)
-            notes.append(f"{name}: {len(labels)} labels: {', '.join(labels[:12])}{more}")
-    if tags := corpus.tags["tag"].values:
-        found.append("tagger")
-        notes.append(f"tagger: {len(tags)} tags")
+def find_annotated(corpus: Inspection) -> list[str]:
+    """Return the names in `FACTORIES` that the corpus can train."""
+    annotation = {
+        "ner": corpus.has_entities,
+        "spans": corpus.groups.get(SPANS_KEY),
+        "tagger": corpus.tags["tag"].values,
+    }
+    return [name for name, value in annotation.items() if value]
+
+
+def _choose(corpus: Inspection, notes: list[str], where: str) -> list[str]:
+    """Return the components that the corpus can train, and note their labels."""
+    found = find_annotated(corpus)
+    by_name = {"ner": corpus.labels, "spans": set(corpus.groups.get(SPANS_KEY, ()))}
+    for name in found:
+        if name == "tagger":
+            notes.append(f"tagger: {len(corpus.tags['tag'].values)} tags")
+            continue
+        labels = sorted(by_name[name])
+        more = " .." * (len(labels) > 12)
+        notes.append(f"{name}: {len(labels)} labels: {', '.join(labels[:12])}{more}")
     if not found:
         others = ", ".join(sorted(corpus.groups)) or "none"
         raise ValueError(
@@ -194,12 +200,14 @@ def check_choices(
 
 
 def _check_annotation(corpus: Inspection, pipes: Sequence[str], where: str) -> None:
-    if "ner" in pipes and not corpus.has_entities:
-        raise ValueError(f"component ner: {where} has no entity annotation")
-    if "spans" in pipes and not corpus.groups.get(SPANS_KEY):
-        raise ValueError(f"component spans: {where} has no doc.spans[{SPANS_KEY!r}]")
-    if "tagger" in pipes and not corpus.tags["tag"].values:
-        raise ValueError(f"component tagger: {where} has no token.tag")
+    what = {
+        "ner": "entity annotation",
+        "spans": f"doc.spans[{SPANS_KEY!r}]",
+        "tagger": "token.tag",
+    }
+    for name in pipes:
+        if name not in find_annotated(corpus):
+            raise ValueError(f"component {name}: {where} has no {what[name]}")
 
 
 def _make_model(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -11,23 +11,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from spacy.language import Language
-from spacy.tokens import Span
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import minibatch, registry
 
 from bcrf.chain.side_by_side import rows_by_chain
-from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths
+from spacy_bcrf.annotation.arrays import UNKNOWN, allowed_tags, doc_lengths
+from spacy_bcrf.pipeline.codecs.entities import EntityCodec
 from spacy_bcrf.pipeline.config_errors import naming
 from spacy_bcrf.pipeline.gold import Gold
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
-from .loading import find_labelers, find_reader, read_corpus
+from .loading import copy_words, find_labelers, find_reader, read_corpus
 from .result import Result
 
 PARTS = ("train", "dev")
 MAX_NAMED = 10
 """Largest number of infeasible documents that `GoldReport` names."""
+COLUMNS = ("docs", "ambiguous", "rejected", "infeasible", "inside", "outside", "other", "missing")
+"""Counts of a label of entities: documents with an entity, spans of partial annotation, infeasible
+documents, and tokens: in an entity of the label, O, in another entity, and without annotation. The
+label of spans of any label is empty."""
 
 
 @dataclass
@@ -39,9 +44,10 @@ class GoldReport(Result):
     infeasible documents are missing.
     labels: spans by label; a tag counts as a span of one token. lengths: spans by their length, in
     characters for words and in tokens otherwise. overlapping: spans that overlap an earlier one.
-    whitespace: spans that start or end on whitespace. lost: spans that the tags of the component
-    cannot express; training leaves them out. named, named_lost: the first infeasible documents and
-    lost spans, each with the index and the start of the text, and the reason.
+    whitespace: spans that start or end on whitespace. by_label: of entities, see `COLUMNS`. lost:
+    spans that the tags of the component cannot express; training leaves them out. named,
+    named_lost: the first infeasible documents and lost spans, each with the index and the start of
+    the text, and the reason.
     """
 
     docs: int = 0
@@ -58,6 +64,7 @@ class GoldReport(Result):
     lost: int = 0
     labels: Counter[str] = field(default_factory=Counter)
     lengths: Counter[int] = field(default_factory=Counter)
+    by_label: dict[str, Counter[str]] = field(default_factory=dict)
     named: list[str] = field(default_factory=list)
     named_lost: list[str] = field(default_factory=list)
 
@@ -88,6 +95,8 @@ class GoldReport(Result):
                 self._name(self.named_lost, example, problem)
             self.docs += 1
             self._add_spans(pipe, pipe.codec.find_spans(example.reference))
+        if isinstance(pipe.codec, EntityCodec):
+            self._add_labels(pipe, examples, gold)
         self.tokens += int(bounds[-1])
         self.annotated += int((n_possible == 1).sum())
         self.missing += int((n_possible == 0).sum())
@@ -115,6 +124,32 @@ class GoldReport(Result):
             self.whitespace += bool(len(span) and (span[0].is_space or span[-1].is_space))
             covered = max(covered, span.end)
 
+    def _add_labels(self, pipe: SequenceLabeler, examples: Sequence[Example], gold: Gold) -> None:
+        codec, ops = pipe.codec, pipe.model.ops
+        count = self.by_label = self.by_label or {column: Counter() for column in COLUMNS}
+        partial, _ = codec.read_partial(examples)
+        for i, example in enumerate(examples):
+            entities = {span.label_ for span in codec.find_spans(example.reference)}
+            count["docs"].update(entities)
+            for column, name in (("ambiguous", "ambiguous"), ("rejected", "incorrect")):
+                spans = getattr(partial[i], name) if i in partial else {}
+                found = [label for labels in spans.values() for label in labels]
+                count[column].update(found)
+                entities.update(found)
+            if i in gold.problems:
+                count["infeasible"].update(entities)
+        allowed = allowed_tags(ops.to_numpy(gold.tags), codec.n_tags)
+        shape = len(allowed), len(codec.labels), codec.tags_per_label
+        possible, outside = allowed[:, 1:].reshape(shape).any(axis=2), allowed[:, :1]
+        inside = possible & ~outside & (possible.sum(axis=1, keepdims=True) == 1)
+        for column, tokens in {
+            "inside": inside,
+            "outside": ~possible & outside,
+            "other": ~possible & ~outside,
+            "missing": possible & ~inside,
+        }.items():
+            count[column].update(dict(zip(codec.labels, tokens.sum(axis=0).tolist(), strict=True)))
+
     def to_json(self) -> dict[str, Any]:
         """Return all counts as JSON values."""
         return super().to_json() | {
@@ -123,7 +158,7 @@ class GoldReport(Result):
         }
 
 
-def report_gold(pipe: SequenceLabeler, examples: Sequence[Example]) -> GoldReport:
+def report_gold(pipe: SequenceLabeler, examples: Iterable[Example]) -> GoldReport:
     """Return the counts of a corpus for a component. O(N T) for complete annotation."""
     found = GoldReport()
     for batch in minibatch(examples, BATCH_SIZE):
@@ -148,21 +183,56 @@ def report_config(
         if not pipe.labels:
             settings = config["initialize"]["components"].get(name, {})
             labels = registry.resolve({"settings": settings})["settings"].get("labels")
-            found = (pipe.codec.find_labels(example.reference) for example in corpora["train"])
-            for label in sorted(set().union(*found)) if labels is None else labels:
-                pipe.add_label(label)
+            _set_labels(pipe, corpora["train"], labels)
         if not pipe.labels:
             raise ValueError(
                 f"{where}: {find_reader(nlp, 'train')[0]}: no document has {pipe.codec.what}, "
                 f"which [components.{name}] learns"
             )
-        layers = Counter[tuple[str, int]]()
-        for example in corpora["train"]:
-            layers.update(pipe.codec.count_layers(example))
-        pipe.choose_layers(layers)
+        _choose_layers(pipe, corpora["train"])
         reports[name] = {part: report_gold(pipe, examples) for part, examples in corpora.items()}
     weights = config["training"]["score_weights"]
     return reports, [note for name in ours for note in _check_weights(name, ours[name], weights)]
+
+
+def report_corpora(
+    nlp: Language, corpora: Mapping[str, Sequence[Doc]], labels: Sequence[str] = ()
+) -> dict[str, dict[str, GoldReport]]:
+    """Return the counts of corpora by component and corpus.
+
+    nlp: a pipeline, not initialized. Its components get the labels of all corpora; those of
+    entities get `labels` too.
+    """
+    examples = {
+        name: [Example(copy_words(doc, nlp), doc) for doc in docs] for name, docs in corpora.items()
+    }
+    every = [example for part in examples.values() for example in part]
+    reports = {}
+    for name, pipe in find_labelers(nlp).items():
+        _set_labels(pipe, every, None)
+        for label in labels if isinstance(pipe.codec, EntityCodec) else ():
+            pipe.add_label(label)
+        _choose_layers(pipe, every)
+        reports[name] = {part: report_gold(pipe, found) for part, found in examples.items()}
+    return reports
+
+
+def _set_labels(
+    pipe: SequenceLabeler, examples: Iterable[Example], labels: Iterable[str] | None
+) -> None:
+    """Add labels to a component: by default those of the examples."""
+    if labels is None:
+        found = (pipe.codec.find_labels(example.reference) for example in examples)
+        labels = sorted(set().union(*found))
+    for label in labels:
+        pipe.add_label(label)
+
+
+def _choose_layers(pipe: SequenceLabeler, examples: Iterable[Example]) -> None:
+    layers = Counter[tuple[str, int]]()
+    for example in examples:
+        layers.update(pipe.codec.count_layers(example))
+    pipe.choose_layers(layers)
 
 
 def _check_weights(

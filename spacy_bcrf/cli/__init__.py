@@ -3,6 +3,7 @@
 spaCy's command line imports it through the entry point `spacy_cli`.
 """
 
+from collections.abc import Callable
 from importlib import import_module
 from itertools import chain
 from typing import Any
@@ -14,13 +15,19 @@ from typer.core import TyperGroup
 from .errors import make_command
 
 PANELS = {
-    "Data": ("convert", "inspect", "debug", "mask", "clusters", "curve"),
-    "Learning": ("init", "migrate", "import", "tune", "combine", "extend", "distill"),
+    "Data": ("convert", "debug", "clusters", "curve"),
+    "Learning": ("init", "migrate", "tune", "combine", "extend", "distill"),
     "Judging": ("calibrate", "control", "report", "explain", "monitor"),
     "Annotating": ("rank", "review", "audit"),
     "Running": ("annotate", "redact", "serve"),
 }
 """The commands by topic, in the order of a project."""
+RENAMED = {
+    "inspect": "python -m spacy bcrf debug FILE.spacy",
+    "import": "python -m spacy bcrf migrate MODEL.crfsuite",
+    "mask": "python -m experiments.partial.mask in a clone",
+}
+"""What former commands are now."""
 
 
 class Panels(TyperGroup):
@@ -56,6 +63,20 @@ try:
         app.command(_name, context_settings=EXTRA.get(_name))(make_command(_command))
 except KeyboardInterrupt:  # Typer handles Ctrl-C only once a command runs.
     raise SystemExit(130) from None
+
+
+def _make_renamed(name: str) -> Callable[[], None]:
+    def fail() -> None:
+        typer.echo(f"{name} is now: {RENAMED[name]}", err=True)
+        raise typer.Exit(2)
+
+    return fail
+
+
+for _name in RENAMED:
+    app.command(_name, hidden=True, context_settings=_OVERRIDES, add_help_option=False)(
+        _make_renamed(_name)
+    )
 
 
 @app.callback()

@@ -183,7 +183,7 @@ def convert_cli(
         if ent_key != _ENT_KEY and converted.tokens and without == converted.tokens:
             report(f"no word has an entity tag under the key {ent_key!r} (see --ent-key)")
     typer.echo(f"{replaces}{output}: {counts}")
-    return f"python -m spacy bcrf inspect {output}"
+    return f"python -m spacy bcrf debug {output}"
 
 
 def _find_format(path: Path, format: Format, report: Callable[[str], object]) -> str:

@@ -3,27 +3,52 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from spacy.cli._util import Opt, import_code, parse_config_overrides
+from spacy.cli._util import Arg, Opt, import_code, parse_config_overrides
 
+from spacy_bcrf.annotation.partial import AMBIGUOUS, INCORRECT
 from spacy_bcrf.pipeline.config_errors import naming
 
-from .options import Code, TrainingConfig
+from .labels import read_labels
+from .options import Code
 
 if TYPE_CHECKING:
     from spacy_bcrf.analysis.gold_report import GoldReport
+    from spacy_bcrf.corpora.inspection import Inspection
+
+    Reports = dict[str, dict[str, GoldReport]]
 
 DOCS = ("docs", "complete", "partial", "unannotated", "infeasible")
 TOKENS = ("tokens", "annotated", "ambiguous", "missing")
+LABEL = ("label", "docs", "entities", "ambiguous", "rejected", "forbidden")
+LABEL_TOKENS = ("tokens in", "O", "other", "missing")
+MAX_LABELS = 12
+"""Labels of a span group that the report names."""
 
 
 def debug_cli(
-    ctx: typer.Context,
-    config: TrainingConfig,
+    inputs: Annotated[
+        list[str],
+        Arg(help="Training config with overrides, or .spacy files and folders of them"),
+    ],
     code: Code = None,
+    labels: Annotated[
+        str | None,
+        Opt(help="Of files: the expected labels, separated by commas, or a file of labels"),
+    ] = None,
+    ambiguous_key: Annotated[
+        str, Opt("--ambiguous-spans-key", help="Of files: ambiguous_spans_key of bcrf_ner")
+    ] = AMBIGUOUS,
+    incorrect_key: Annotated[
+        str, Opt("--incorrect-spans-key", help="Of files: incorrect_spans_key of bcrf_ner")
+    ] = INCORRECT,
+    strict: Annotated[
+        bool, Opt("--strict", help="Exit with code 1 if a document has forbidden annotation")
+    ] = False,
     as_json: Annotated[bool, Opt("--json", help="Print JSON in place of tables")] = False,
 ) -> str:
     """
@@ -31,38 +56,103 @@ def debug_cli(
     labels, partial and missing annotation, forbidden annotation with the reason, lengths of
     spans, overlaps, and spans with whitespace at an edge. Overrides as in `spacy train`:
     --paths.train train.spacy.
+
+    Of .spacy files, count it for the components that `init` would choose.
     """
-    from spacy import util
-
-    from spacy_bcrf.analysis.gold_report import report_config
-
-    overrides = parse_config_overrides(ctx.args)
+    path, *rest = inputs
     import_code(code)
-    with naming(config):
-        loaded = util.load_config(config, overrides=overrides)
-        nlp = util.load_model_from_config(loaded, auto_fill=True)
-        nlp.config.interpolate()
-    reports, notes = report_config(nlp, str(config))
-    for note in notes:
-        typer.echo(f"Warning: {note}", err=as_json)
-    step = " ".join(["python -m spacy train", str(config), "--output out", *ctx.args])
+    if Path(path).is_dir() or path.endswith(".spacy"):
+        keys = {"ambiguous_spans_key": ambiguous_key, "incorrect_spans_key": incorrect_key}
+        head, reports, notes = _debug_files(inputs, keys, read_labels(labels))
+        step = f"python -m spacy bcrf init --output config.cfg --train {path}"
+    else:
+        if (labels, ambiguous_key, incorrect_key) != (None, AMBIGUOUS, INCORRECT):
+            raise ValueError(f"{path}: a config sets labels and keys itself; set them there")
+        head, (reports, notes) = [], _debug_config(Path(path), rest)
+        step = " ".join(["python -m spacy train", path, "--output out", *rest])
     if as_json:
         parts = {
             name: {part: found.to_json() for part, found in by_part.items()}
             for name, by_part in reports.items()
         }
         typer.echo(json.dumps(parts, indent=2, ensure_ascii=False))
-        return step
-    for name, by_part in reports.items():
-        for line in show(name, by_part):
+    else:
+        for line in (*head, *(line for item in reports.items() for line in show(*item))):
             typer.echo(line)
+    for note in notes:
+        typer.echo(f"Warning: {note}", err=as_json)
+    if strict and any(found.infeasible for each in reports.values() for found in each.values()):
+        raise typer.Exit(1)
     return step
+
+
+def _debug_config(config: Path, arguments: Sequence[str]) -> tuple[Reports, list[str]]:
+    """Return the reports by component and part, and warnings."""
+    from spacy import util
+
+    from spacy_bcrf.analysis.gold_report import report_config
+
+    if not config.is_file():
+        raise ValueError(
+            f"{config}: found no such file; expected a training config or .spacy files"
+        )
+    overrides = parse_config_overrides(list(arguments))
+    with naming(config):
+        loaded = util.load_config(config, overrides=overrides)
+        nlp = util.load_model_from_config(loaded, auto_fill=True)
+        nlp.config.interpolate()
+    return report_config(nlp, str(config))
+
+
+def _debug_files(
+    files: Sequence[str], keys: dict[str, str], labels: Sequence[str] | None
+) -> tuple[list[str], Reports, list[str]]:
+    """Return lines about all files, the reports by component and file, and warnings."""
+    import spacy
+
+    from spacy_bcrf.analysis.first_config import FACTORIES, find_annotated
+    from spacy_bcrf.analysis.gold_report import report_corpora
+    from spacy_bcrf.corpora.doc_files import read_docs
+    from spacy_bcrf.corpora.inspection import Inspection
+
+    if options := [name for name in files if name.startswith("-")]:
+        raise ValueError(f"{options[0]}: only a training config has overrides")
+    nlp = spacy.blank("xx")
+    corpora = {name: list(read_docs(Path(name), nlp.vocab)) for name in files}
+    found = Inspection(keys["ambiguous_spans_key"], keys["incorrect_spans_key"])
+    for docs in corpora.values():
+        for doc in docs:
+            found.add(doc)
+    if not found.docs:
+        raise ValueError(f"{' '.join(files)}: has no documents")
+    for name in find_annotated(found):
+        nlp.add_pipe(FACTORIES[name], name, config=keys if name == "ner" else {})
+    notes = []
+    if labels and (others := sorted(found.labels - {*labels})):
+        notes.append(f"labels that are not in --labels: {', '.join(others)}")
+    reports = report_corpora(nlp, corpora, labels or ()) if nlp.pipe_names else {}
+    return list(_describe(found)), reports, notes
+
+
+def _describe(found: Inspection) -> Iterator[str]:
+    """Yield the lines about the corpora that need no component."""
+    yield f"{found.docs:,} docs, {found.tokens:,} tokens"
+    for name, tags in found.tags.items():
+        if tags.values or tags.allowed:
+            yield (
+                f"{name}: {tags.values.total():,} tokens annotated with {len(tags.values):,} "
+                f"values, {tags.missing:,} missing; {tags.allowed:,} with several allowed values"
+            )
+    for key, labels_of in sorted(found.groups.items()):
+        counts = [f"{label or '(any)'} {n:,}" for label, n in labels_of.most_common()]
+        named = ", ".join(counts[:MAX_LABELS]) + ", .." * (len(counts) > MAX_LABELS)
+        yield f"spans[{key!r}]: {labels_of.total():,} spans" + f": {named}" * bool(named)
+    if not found.has_entities:
+        yield f"entities: {found.tokens:,} tokens missing"
 
 
 def show(name: str, reports: dict[str, GoldReport]) -> Iterator[str]:
     """Yield the lines of a component's tables and warnings."""
-    from wasabi import table
-
     yield f"[components.{name}]"
     for columns in (DOCS, TOKENS):
         rows = [
@@ -70,24 +160,24 @@ def show(name: str, reports: dict[str, GoldReport]) -> Iterator[str]:
             for part, found in reports.items()
         ]
         header = ("", *columns[:-1], "forbidden" if columns is DOCS else columns[-1])
-        yield table(rows, header=header, divider=True, aligns=("l", *"r" * len(columns)))
-    labels = sorted({label for found in reports.values() for label in found.labels})
+        yield _table(header, rows)
+    first, *others = reports.values()
     rows = [
         (label or "(none)", *(f"{found.labels[label]:,}" for found in reports.values()))
-        for label in labels
+        for label in sorted({label for found in reports.values() for label in found.labels})
     ]
-    if rows:
-        header = ("label", *reports)
-        yield table(rows, header=header, divider=True, aligns=("l", *"r" * len(reports)))
+    if rows and (others or not first.by_label):
+        yield _table(("label", *reports), rows)
     for part, found in reports.items():
+        if found.by_label:
+            yield from _show_labels(part, found)
         if found.lengths:
             yield (
                 f"{part}: spans of {min(found.lengths)} to {max(found.lengths)}; half of them up "
                 f"to {found.length_quantile(0.5)}, 95% up to {found.length_quantile(0.95)}"
             )
-    train, dev = reports["train"], reports["dev"]
-    if only := sorted(set(dev.labels) - set(train.labels)):
-        yield f"Warning: labels that only dev has: {', '.join(only)}"
+    if "dev" in reports and (only := reports["dev"].labels.keys() - reports["train"].labels.keys()):
+        yield f"Warning: labels that only dev has: {', '.join(sorted(only))}"
     for part, found in reports.items():
         for n, what in (
             (found.overlapping, "overlap an earlier span. Only bcrf_spans learns all of them"),
@@ -104,3 +194,32 @@ def show(name: str, reports: dict[str, GoldReport]) -> Iterator[str]:
             )
             yield from (f"- {problem}" for problem in found.named)
     yield ""
+
+
+def _show_labels(part: str, found: GoldReport) -> Iterator[str]:
+    """Yield the table of the labels of entities, and a warning if no token can be outside."""
+    count = found.by_label
+    docs, *spans, inside, outside, other, missing = count.values()
+    tokens = inside, outside, other, missing
+    rows = [
+        (
+            label or "(any)",
+            *(f"{counter[label]:,}" for counter in (docs, found.labels, *spans)),
+            # Spans of any label have no counts of tokens.
+            *(f"{counter[label]:,}" if label in inside else "" for counter in tokens),
+        )
+        for label in sorted(set().union(*count.values()), key=lambda label: (not label, label))
+    ]
+    yield f"{part}:"
+    yield _table((*LABEL, *LABEL_TOKENS), rows)
+    if never := [label for label, n in sorted(outside.items()) if not n]:
+        yield (
+            f"Warning: {part}: no token is annotated as outside of {', '.join(never)}. "
+            "See entity_ratio of bcrf_ner"
+        )
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    from wasabi import table
+
+    return table(rows, header=header, divider=True, aligns=("l", *"r" * (len(header) - 1)))

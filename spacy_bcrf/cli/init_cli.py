@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from filecmp import cmp
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from spacy.cli._util import Opt
+from tqdm import tqdm
 
 from bcrf.io.atomic import replacing
 
-from .inspect_cli import inspect_corpora
 from .paths import check_output_file, read_corpus
+
+if TYPE_CHECKING:
+    from spacy_bcrf.corpora.inspection import Inspection
 
 HELD_OUT = 10
 """Without --dev, each of so many documents is held out as one."""
@@ -72,7 +75,7 @@ def init_cli(
     with parts:
         clusters_file = _find_clusters(clusters, raw, output.parent, lang)
         paths = parts.prepare(train, dev)
-        found = {name: inspect_corpora([path]) for name, path in paths.items()}
+        found = {name: _inspect(path) for name, path in paths.items()}
         made = make_first_config(
             found["train"],
             lang,
@@ -90,6 +93,17 @@ def init_cli(
     if clusters is None and encoder == "sparse" and raw is not None:
         typer.echo(f"{raw} may be raw text: clusters of its words raise F. Add --clusters brown")
     return f"python -m spacy train {output} --output {output.parent / 'out'}"
+
+
+def _inspect(corpus: Path) -> Inspection:
+    from spacy_bcrf.corpora.inspection import Inspection
+
+    found = Inspection()
+    for doc in tqdm(read_corpus(corpus), "inspecting", unit="docs", delay=1, disable=None):
+        found.add(doc)
+    if not found.docs:
+        raise ValueError(f"{corpus}: has no documents")
+    return found
 
 
 @dataclass

@@ -4,27 +4,57 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from spacy.cli._util import Opt, import_code
+from spacy.cli._util import Arg, Opt, import_code
 
-from bcrf.io.atomic import replacing
+from bcrf.io.atomic import check_new_folder, replacing
+from bcrf.linear.crfsuite_model import MAGIC
 from spacy_bcrf.pipeline.config_errors import naming
 
-from .options import Code, TrainingConfig
+from .options import Code
 from .paths import check_output_file, print_notes
 
 HEADS = "CRF, BCRF, MeanField, Unstructured, SAPO, Perceptron, MIRA"
 
 
 def migrate_cli(
-    config: TrainingConfig,
-    output: Annotated[Path, Opt("--output", "-o", help="Config to write")],
-    head: Annotated[str, Opt(help=f"One of {HEADS}")] = "BCRF",
+    source: Annotated[
+        Path,
+        Arg(
+            help="Training config, or model file of CRFsuite, python-crfsuite or sklearn-crfsuite",
+            exists=True,
+            dir_okay=False,
+        ),
+    ],
+    output: Annotated[
+        Path, Opt("--output", "-o", help="Config to write; of a model, new folder for the pipeline")
+    ],
+    head: Annotated[
+        str | None, Opt(help=f"Of a config: one of {HEADS} (default: BCRF)", show_default=False)
+    ] = None,
     code: Code = None,
+    lang: Annotated[
+        str | None, Opt("--lang", "-l", help="Of a model: language of the tokenizer (default: en)")
+    ] = None,
 ) -> str:
     """
     Replace `ner`, `tagger` and `spancat` in a training config by `bcrf_ner`, `bcrf_tagger` and
     `bcrf_spans`. Names, tok2vec, listeners and all other settings stay.
+
+    Of a trained CRFsuite model, make a pipeline with a `bcrf_tagger`: equal labels and marginals
+    for tokens with the same features.
     """
+    with source.open("rb") as file:
+        is_model = file.read(len(MAGIC)) == MAGIC or source.suffix == ".crfsuite"
+    if is_model and (head is not None or code is not None):
+        raise ValueError(f"{source} is a model of CRFsuite: --head and --code are for a config")
+    if is_model:
+        return _migrate_model(source, output, lang or "en")
+    if lang is not None:
+        raise ValueError(f"{source} is no model of CRFsuite: its config has the language")
+    return _migrate_config(source, output, head or "BCRF", code)
+
+
+def _migrate_config(config: Path, output: Path, head: str, code: Path | None) -> str:
     from spacy import util
 
     from spacy_bcrf.analysis.migrate import migrate_config
@@ -46,3 +76,20 @@ def migrate_cli(
         typer.echo(f"[components.{name}] {old} -> {new}")
     typer.echo(f"written to {output}")
     return f"python -m spacy train {output} --output out"
+
+
+def _migrate_model(model: Path, output: Path, lang: str) -> str:
+    from spacy_bcrf.analysis.migrate import import_crfsuite
+
+    from .labeler import store
+
+    check_new_folder(output)
+    nlp = import_crfsuite(model, lang)
+    store(nlp, output)
+    typer.echo(f"{output}: a bcrf_tagger with {len(nlp.pipe_labels['bcrf_tagger'])} labels")
+    typer.echo(
+        "Note: token._.crfsuite has the names of features. Values other than 1 have no "
+        "counterpart in a pipeline. For values: "
+        f"bcrf.sklearn.CRF(model_filename={str(model)!r})"
+    )
+    return f"python -m spacy bcrf report {output} TEST.spacy --output report.html"

@@ -53,7 +53,7 @@ def test_the_last_step_of_a_chain_is_taken_and_the_best_of_a_network(
     docs = [Doc(spacy.blank("en").vocab, words=["Ann"], ents=["B-PER"])] * 20
     corpus = Inspection()
     for doc in docs:
-        corpus.add(doc, "")
+        corpus.add(doc)
     paths = {"train": "train.spacy", "dev": "dev.spacy"}
     config = make_first_config(corpus, "en", encoder=encoder, paths=paths).config
     config["training"]["patience"] = patience

@@ -22,8 +22,6 @@ CALLS = [
     ("audit", "other", "-o", "out", "--page", "other"),
     ("clusters", "input", "-o", "input"),
     ("explain", "model", "--corpus", "input", "-o", "input"),
-    ("mask", "input", "input", "--drop", "0.5"),
-    ("mask", "folder", "folder/part", "--forget", "0.5"),
     ("migrate", "input", "-o", "input"),
     ("rank", "model", "input", "-o", "./input"),
     ("review", "model", "input", "-o", "folder/../input"),

@@ -33,7 +33,7 @@ def test_a_good_file_from_spacys_command_line(folder):
         "out/good.spacy: 2 docs, 2 sentences (2 with unknown spaces) + 0 skipped, 3 tokens; "
         "tags: 0 + 3 missing; pos: 0 + 3 missing; entity tags: 3 (bio, 1 repaired) "
         "+ 0 taken as O + 0 missing; 2 entities; 0 empty nodes left out\n"
-        "next: python -m spacy bcrf inspect out/good.spacy\n"
+        "next: python -m spacy bcrf debug out/good.spacy\n"
     )
     assert [ent.label_ for doc in load("out/good.spacy") for ent in doc.ents] == ["ORG", "PER"]
 

@@ -147,7 +147,12 @@ def test_errors_name_the_section_of_the_config(folder, options, message):
     assert message in result.output
 
 
-def test_a_corpus_in_place_of_a_config(folder):
-    result = run("train.spacy")
-    assert result.exit_code == 1
-    assert "train.spacy: is not UTF-8 text; expected a training config (.cfg)" in result.output
+def test_other_files_are_errors(folder):
+    (folder / "data.jsonl").write_bytes(b"\xff")
+    for name, message in {
+        "data.jsonl": "data.jsonl: is not UTF-8 text; expected a training config (.cfg)",
+        "no.cfg": "no.cfg: found no such file; expected a training config or .spacy files",
+    }.items():
+        result = run(name)
+        assert result.exit_code == 1
+        assert message in result.output

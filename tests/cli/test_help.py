@@ -2,15 +2,17 @@
 
 import re
 
+import pytest
 from spacy_commands import run_spacy
+from typer.testing import CliRunner
 
-from spacy_bcrf.cli import PANELS, app
+from spacy_bcrf.cli import PANELS, RENAMED, app
 
 
 def test_the_help_lists_every_command_once_by_topic():
     output = run_spacy("bcrf", "--help")
     shown = re.findall(r"^  (\w+) +\S", output.partition("Commands")[2] or output, re.MULTILINE)
-    commands = [command.name for command in app.registered_commands]
+    commands = [command.name for command in app.registered_commands if not command.hidden]
     order = [name for names in PANELS.values() for name in names if name in commands]
     assert sorted(order) == sorted(commands)
     assert [name for name in shown if name in commands] == order
@@ -18,3 +20,9 @@ def test_the_help_lists_every_command_once_by_topic():
     assert [topic for topic in topics if topic in PANELS] == [
         topic for topic, names in PANELS.items() if set(names) & set(commands)
     ]
+
+
+@pytest.mark.parametrize("name", RENAMED)
+def test_old_names_of_commands_say_the_new_one(name):
+    result = CliRunner().invoke(app, [name, "input", "--by-label", "--help"])
+    assert (result.exit_code, result.output) == (2, f"{name} is now: {RENAMED[name]}\n")

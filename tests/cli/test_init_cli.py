@@ -23,14 +23,14 @@ def run(*arguments):
 
 def inspect(n=3, ents=True, tags=False):
     found = Inspection()
-    for i in range(n):
+    for _ in range(n):
         doc = Doc(
             spacy.blank("en").vocab,
             words=["Anna", "sleeps"],
             ents=["B-PER", "O"] if ents else None,
             tags=["N", "V"] if tags else None,
         )
-        found.add(doc, str(i))
+        found.add(doc)
     return found
 
 
@@ -178,7 +178,7 @@ def test_two_passes_for_documents_that_repeat_names():
     def two_pass(docs, encoder="sparse"):
         corpus = Inspection()
         for doc in docs:
-            corpus.add(doc, "")
+            corpus.add(doc)
         made = make_first_config(corpus, "en", encoder=encoder)
         model = made.config["components"]["ner"]["model"]
         found = model.get("two_pass", False)

@@ -115,3 +115,14 @@ def test_a_config_without_a_stock_component(tmp_path):
             tmp_path / "parser.cfg", "-o", tmp_path / "new.cfg", "--head", "crf", exit_code=1
         ).output
     )
+
+
+def test_options_of_the_other_source_are_errors(stock, tmp_path):
+    model = tmp_path / "model.crfsuite"
+    model.write_bytes(b"lCRF")
+    for args, message in {
+        (model, "--head", "CRF"): "model.crfsuite is a model of CRFsuite: --head and --code are",
+        (stock, "--lang", "de"): "stock.cfg is no model of CRFsuite: its config has the language",
+    }.items():
+        assert message in migrate(*args, "--output", tmp_path / "out", exit_code=1).output
+    assert not (tmp_path / "out").exists()

@@ -7,9 +7,9 @@ import spacy
 from spacy.tokens import Doc
 from spacy.util import registry
 
+from lab.masking import drop_entities, forget_tokens, one_label_each
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.doc_files import write_all
-from spacy_bcrf.corpora.mask import drop_entities, forget_tokens, one_label_each
 from spacy_bcrf.corpora.partial_corpora import make_reader
 
 set_extensions()

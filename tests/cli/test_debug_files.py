@@ -1,4 +1,6 @@
-"""The command `python -m spacy bcrf inspect`."""
+"""The command `python -m spacy bcrf debug` of .spacy files."""
+
+import json
 
 import pytest
 import spacy
@@ -9,7 +11,7 @@ from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.doc_files import write_all
 
 set_extensions()
-run = command("inspect")
+run = command("debug")
 VOCAB = spacy.blank("xx").vocab
 WORDS = ["Ann", "saw", "Rome"]
 
@@ -26,32 +28,56 @@ def folder(here):
     return here
 
 
+def table(output, start):
+    """Return the cells of the table after the line `start`."""
+    lines = output.splitlines()
+    lines = lines[lines.index(start) + 2 :]
+    return [line.split() for line in lines[: lines.index("")]]
+
+
 def test_a_table(folder):
     result = run("many")
-    assert [line.rstrip() for line in result.output.splitlines()] == [
-        "5 docs, 15 tokens",
-        "",
-        "label   docs   entities   ambiguous   rejected   contradictory   tokens in   O   other   "
-        "missing",
-        "-----   ----   --------   ---------   --------   -------------   ---------   -   -----   "
-        "-------",
-        "LOC        5          5           0          0               0           5   5       5   "
-        "      0",
-        "PER        5          5           0          0               0           5   5       5   "
-        "      0",
-        "",
-    ]
+    assert result.output.startswith("5 docs, 15 tokens\n[components.ner]\n")
+    assert table(result.output, "[components.ner]")[2:] == [["many", "5", "5", "0", "0", "0"]]
+    header, _, *rows = table(result.output, "many:")
+    assert " ".join(header) == (
+        "label docs entities ambiguous rejected forbidden tokens in O other missing"
+    )
+    assert rows == [[label, *"550005550"] for label in ("LOC", "PER")]
+    assert result.step == "python -m spacy bcrf init --output config.cfg --train many"
 
 
 def test_several_corpora_and_contradictions(folder):
     result = run("many", "wrong.spacy")
-    assert "7 docs, 21 tokens" in result.output
-    assert result.output.splitlines()[-2:] == [
-        "Contradictions in 1 docs, which training skips; the first:",
-        "- wrong.spacy: document 1, 'Ann saw Rome ': 'Ann' (tokens 0:1) is both PER and not PER",
+    assert result.output.startswith("7 docs, 21 tokens")
+    assert table(result.output, "[components.ner]")[2:] == [
+        ["many", "5", "5", "0", "0", "0"],
+        ["wrong.spacy", "2", "1", "0", "0", "1"],
+    ]
+    assert table(result.output, "wrong.spacy:")[2:] == [
+        ["LOC", *"220011113"],
+        ["PER", *"220111113"],
+    ]
+    assert result.output.splitlines()[-3:-1] == [
+        "Warning: wrong.spacy: 1 documents have forbidden annotation. Training treats them as "
+        "unannotated. The first:",
+        "- document 1, 'Ann saw Rome ': 'Ann' (tokens 0:1) is both PER and not PER",
     ]
     run("wrong.spacy", "--strict", exit_code=1)
     run("many", "--strict")
+
+
+def test_json(folder):
+    found = json.loads(run("wrong.spacy", "--json").stdout)["ner"]["wrong.spacy"]
+    assert (found["docs"], found["infeasible"]) == (2, 1)
+    assert found["by_label"]["inside"] == {"LOC": 1, "PER": 1}
+
+
+def test_settings_of_a_config_are_refused(folder):
+    message = "--paths.train: only a training config has overrides"
+    assert message in run("many", "--paths.train", "wrong.spacy", exit_code=1).stderr
+    message = "c.cfg: a config sets labels and keys itself"
+    assert message in run("c.cfg", "--labels", "PER", exit_code=1).stderr
 
 
 def test_labels_without_any_o_give_a_warning(folder):
@@ -63,7 +89,7 @@ def test_labels_without_any_o_give_a_warning(folder):
 def test_missing_and_unexpected_labels(folder):
     (folder / "labels.txt").write_text("PER\nORG\n")
     result = run("many", "--labels", "labels.txt")
-    assert "ORG        0 " in result.output
+    assert table(result.output, "many:")[3] == ["ORG", *"000000", "5", "10", "0"]
     assert "Warning: labels that are not in --labels: LOC" in result.output
 
 
@@ -74,9 +100,9 @@ def test_options_set_the_keys_of_span_groups(folder):
     write_all([doc], folder / "keys.spacy")
     lines = run("keys.spacy").output.splitlines()
     assert lines[1:3] == ["spans['unsure']: 1 spans: LOC 1", "spans['wrong']: 1 spans: PER 1"]
-    assert not any(line.startswith("LOC") for line in lines)
+    assert not any(line.startswith("LOC") for line in lines[3:])
     result = run("keys.spacy", "--ambiguous-spans-key", "unsure", "--incorrect-spans-key", "wrong")
-    loc, per = (line.split() for line in result.output.splitlines()[4:6])
+    loc, per = table(result.output, "keys.spacy:")[2:]
     assert loc[:5] == ["LOC", "0", "0", "1", "0"] and per[:5] == ["PER", "1", "1", "0", "1"]
     assert "'Ann' (tokens 0:1) is both PER and not PER" in result.output
 
@@ -86,18 +112,32 @@ def test_span_groups(folder):
     doc.spans["sc"] = [Span(doc, 0, 1, label="PER"), *(Span(doc, 0, n, label="X") for n in (2, 3))]
     doc.spans["none"] = []
     write_all([doc], folder / "groups.spacy")
-    assert run("groups.spacy").output.splitlines() == [
+    output = run("groups.spacy").output
+    assert output.splitlines()[:5] == [
         "1 docs, 3 tokens",
         "spans['none']: 0 spans",
         "spans['sc']: 3 spans: X 2, PER 1",
         "entities: 3 tokens missing",
+        "[components.spans]",
     ]
+    assert "groups.spacy: spans of 1 to 3" in output and "2 spans overlap an earlier" in output
 
 
 def test_a_taggers_corpus(folder):
-    assert run("tags.spacy").output.splitlines() == [
+    output = run("tags.spacy").output
+    assert output.splitlines()[:4] == [
         "1 docs, 3 tokens",
         "tag: 2 tokens annotated with 2 values, 1 missing; 0 with several allowed values",
+        "entities: 3 tokens missing",
+        "[components.tagger]",
+    ]
+    assert ["tags.spacy", "1", "0", "1", "0", "0"] in table(output, "[components.tagger]")
+
+
+def test_a_corpus_without_annotation(folder):
+    write_all([Doc(VOCAB, words=WORDS)], folder / "raw.spacy")
+    assert run("raw.spacy").output.splitlines() == [
+        "1 docs, 3 tokens",
         "entities: 3 tokens missing",
     ]
 

@@ -1,4 +1,4 @@
-"""`spacy bcrf import`: CRFsuite's model files."""
+"""`spacy bcrf migrate` of CRFsuite's model files."""
 
 from pathlib import Path
 from struct import pack_into
@@ -75,7 +75,7 @@ def test_the_module_has_equal_labelings_and_marginals(model):
 
 def test_the_pipeline_has_equal_labelings_and_marginals(model, tmp_path):
     path, X = model
-    result = CliRunner().invoke(app, ["import", path, "-o", str(tmp_path / "out")])
+    result = CliRunner().invoke(app, ["migrate", path, "-o", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     assert "Values other than 1 have no counterpart" in " ".join(result.output.split())
     if isinstance(X[0][0], dict):
@@ -107,7 +107,7 @@ def test_damaged_files_are_errors(model, tmp_path):
         with pytest.raises(ValueError, match=rf"bad\.crfsuite: .*{message}"):
             read_crfsuite_model(path)
     output = tmp_path / "out"
-    result = CliRunner().invoke(app, ["import", str(path), "-o", str(output)])
+    result = CliRunner().invoke(app, ["migrate", str(path), "-o", str(output)])
     assert result.exit_code == 1 and "bad.crfsuite" in result.output and not output.exists()
 
 
