@@ -21,7 +21,7 @@ tensors by DLPack, which needs CuPy. All tensors are on one device and have one 
 `log_likelihood`, `log_partition`, `entropy` and `marginals` are differentiable once. The
 derivatives of `entropy` and `marginals` are central differences, see
 `chain.Inference.differentiate_marginals`. `torch.func` works, and `torch.vmap` by a loop.
-`torch.compile` and TorchScript contain `forward` and `decode` as operators.
+`torch.compile` contains `forward` and the queries as operators, TorchScript `forward` and `decode`.
 """
 
 from bcrf.io.extras import require

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,43 +17,45 @@ from bcrf.lazy import lazy
 UNKNOWN = -100
 """The tag of a token without annotation, as `ignore_index` of PyTorch's losses."""
 
-Scores = tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]
-"""Emissions, transitions, start, end and mask."""
+
+class Scores(NamedTuple):
+    """Padded scores and their mask, in the shapes of the package's docstring."""
+
+    emissions: Tensor
+    transitions: Tensor
+    start: Tensor | None
+    end: Tensor | None
+    mask: Tensor | None
 
 
 class Batch:
     """Padded scores as potentials of a ragged batch, in arrays of NumPy or CuPy.
 
     gold: the tags, if given, as gold of `chain`.
+
+    Raises ValueError or TypeError naming the first of the tensors that does not fit.
     """
 
+    potentials: chain.Potentials
+    gold: Array | None
+
     def __init__(self, scores: Scores, batch_first: bool, tags: Tensor | None = None) -> None:
-        self.shape, self.batch_first = tuple(scores[0].shape), batch_first
-        if not scores[0].is_cuda and self._read_plain(scores, tags):
+        self.shape, self.batch_first = tuple(scores.emissions.shape), batch_first
+        if self._read(scores, tags):
             return
-        check_shapes(scores, tags)
-        emissions, transitions, start, end, mask = scores
-        names = "transitions", "start", "end", "mask", "tags"
-        for name, x in zip(names, (*scores[1:], tags), strict=True):
-            if x is None:
-                continue
-            if x.device != emissions.device:
-                raise ValueError(f"emissions are on {emissions.device}, {name} on {x.device}")
-            if x.dtype != emissions.dtype and name not in ("mask", "tags"):
-                raise TypeError(
-                    f"emissions are {emissions.dtype}, {name} {x.dtype}: convert one of them"
-                )
-        self._find_lengths(as_array(emissions if mask is None else mask), mask is not None)
-        unary, edges = self.take(emissions), as_array(transitions)
-        n_tags = self.shape[2]
+        check(scores, tags)
+        mask, n_tags = scores.mask, self.shape[2]
+        self._find_lengths(as_array(scores.emissions if mask is None else mask), mask is not None)
+        unary, edges = self.take(scores.emissions), as_array(scores.transitions)
         if edges.ndim == 4:
             if edges.shape != (*self.shape, n_tags):
                 expected = (*self.shape, n_tags)
                 raise ValueError(
                     f"transitions must be {expected} or {expected[2:]}, got {edges.shape}"
                 )
-            edges = self.take(transitions)
-        for name, x, tokens in (("start", start, self.starts), ("end", end, self.ends)):
+            edges = self.take(scores.transitions)
+        ends = ("start", scores.start, self.starts), ("end", scores.end, self.ends)
+        for name, x, tokens in ends:
             if x is not None:
                 if tuple(x.shape) != (n_tags,):
                     raise ValueError(f"{name} must be {(n_tags,)}, got {tuple(x.shape)}")
@@ -60,11 +63,18 @@ class Batch:
         self.potentials = chain.Potentials(unary, edges, self.lengths)
         self.gold = None if tags is None else self._find_gold(tags)
 
-    def _read_plain(self, scores: Scores, tags: Tensor | None) -> bool:
+    @classmethod
+    def plain(cls, scores: Scores, batch_first: bool, tags: Tensor) -> "Batch | None":
+        """Return the batch of CPU tensors that one compiled loop can read, otherwise None."""
+        self = object.__new__(cls)
+        self.shape, self.batch_first = tuple(scores.emissions.shape), batch_first
+        return self if self._read(scores, tags) else None
+
+    def _read(self, scores: Scores, tags: Tensor | None) -> bool:
         """Read CPU tensors by one compiled loop.
 
-        Returns False if that fails. The slow way then finds out what is wrong, and where, or takes
-        tensors of another layout.
+        Returns False if that fails: for other layouts, for tensors that `torch.func` or a compiler
+        wraps, and for wrong ones. The slow way finds out what is wrong, and where.
         """
         emissions, transitions, start, end, mask = scores
         is_plain = tags is not None and tags.dtype == torch.int64
@@ -81,7 +91,7 @@ class Batch:
                 on = None if on is None else on.T
                 gold = None if gold is None else gold.T
             found = take_padded(padded, edges, first, last, on, gold)
-        except (TypeError, ValueError):
+        except (RuntimeError, TypeError, ValueError):
             return False
         if found is None:
             return False
@@ -91,7 +101,7 @@ class Batch:
         if tags is not None and not is_plain:
             if tags.device != emissions.device:
                 return False
-            check_shapes(scores, tags)
+            check(scores, tags)
             self.gold = self._find_gold(tags)
         return True
 
@@ -205,28 +215,34 @@ class Batch:
         return found.gradient(found.unary * by_token[:, None], edges)
 
 
-def check_shapes(scores: Scores, tags: Tensor | None = None) -> None:
-    """Raise pytorch-crf's errors of wrong shapes of emissions, mask and tags."""
-    emissions, transitions, _, _, mask = scores
+def check(scores: Scores, tags: Tensor | None = None) -> None:
+    """Raise pytorch-crf's errors of wrong shapes, and errors of mixed devices and dtypes."""
+    emissions, n_tags = scores.emissions, scores.transitions.shape[-1]
     if emissions.dim() != 3:
         raise ValueError(f"emissions must have dimension of 3, got {emissions.dim()}")
-    n_tags = transitions.shape[-1]
     if emissions.shape[2] != n_tags:
         raise ValueError(
             f"expected last dimension of emissions is {n_tags}, got {emissions.shape[2]}"
         )
-    for name, x in (("tags", tags), ("mask", mask)):
+    for name, x in {**scores._asdict(), "tags": tags}.items():
         if x is None:
             continue
-        if x.dim() < 2:
-            raise ValueError(f"{name} must have at least 2 dimensions, got {x.dim()}")
-        if x.dim() > 2 and name == "mask":
-            raise ValueError(f"mask must have 2 dimensions, got {x.dim()}")
-        if x.shape[:2] != emissions.shape[:2]:
-            raise ValueError(
-                f"the first two dimensions of emissions and {name} must match, "
-                f"got {tuple(emissions.shape[:2])} and {tuple(x.shape[:2])}"
+        if name in ("mask", "tags"):
+            if x.dim() < 2:
+                raise ValueError(f"{name} must have at least 2 dimensions, got {x.dim()}")
+            if x.dim() > 2 and name == "mask":
+                raise ValueError(f"mask must have 2 dimensions, got {x.dim()}")
+            if x.shape[:2] != emissions.shape[:2]:
+                raise ValueError(
+                    f"the first two dimensions of emissions and {name} must match, "
+                    f"got {tuple(emissions.shape[:2])} and {tuple(x.shape[:2])}"
+                )
+        elif x.dtype != emissions.dtype:
+            raise TypeError(
+                f"emissions are {emissions.dtype}, {name} {x.dtype}: convert one of them"
             )
+        if x.device != emissions.device:
+            raise ValueError(f"emissions are on {emissions.device}, {name} on {x.device}")
 
 
 def as_array(tensor: Tensor) -> Array:

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from bcrf import chain
 
 from .batch import UNKNOWN, Batch, Scores, as_array, as_tensor, on_stream
-from .functional import apply_log_likelihood, decode, describe, query, widen
+from .functional import decode, widen
+from .operators import describe, query
 
 PARAMETERS = "start_transitions", "end_transitions", "transitions"
 
@@ -95,16 +96,14 @@ class _Head(nn.Module):
         edges: Tensor | None = None,
     ) -> Tensor:
         """Return the log-likelihood of tags, see `log_likelihood`."""
-        emissions = widen(emissions)
         transitions, start, end = self._scores(edges)
-        text, first = self._inference_text, self.batch_first
+        emissions, text, first = widen(emissions), self._inference_text, self.batch_first
         if torch.jit.is_scripting():
-            return torch.ops.bcrf.log_likelihood(
+            return torch.ops.bcrf.query(
                 emissions, transitions, start, end, mask, tags, reduction, text, first
-            )[0]
-        return apply_log_likelihood(
-            emissions, transitions, start, end, mask, tags, reduction, text, first
-        )
+            )
+        scores = Scores(emissions, transitions, start, end, mask)
+        return query(scores, tags, reduction, text, first)
 
     @torch.jit.export
     def decode(
@@ -121,7 +120,8 @@ class _Head(nn.Module):
             rows: list[list[int]] = found.tolist()
             lengths: list[int] = sizes.tolist()
             return [row[:length] for row, length in zip(rows, lengths)]  # noqa: B905 TorchScript
-        return decode(emissions, transitions, start, end, mask, text, first)
+        scores = Scores(emissions, transitions, start, end, mask)
+        return decode(scores, text, first)
 
     def log_partition(
         self, emissions: Tensor, mask: Tensor | None = None, edges: Tensor | None = None
@@ -235,13 +235,13 @@ class _Head(nn.Module):
         return transitions, start, end
 
     def _all_scores(self, emissions: Tensor, mask: Tensor | None, edges: Tensor | None) -> Scores:
-        return widen(emissions), *self._scores(edges), mask
+        return Scores(widen(emissions), *self._scores(edges), mask)
 
     def _query(
         self, kind: str, emissions: Tensor, mask: Tensor | None, edges: Tensor | None
     ) -> Tensor:
         scores = self._all_scores(emissions, mask, edges)
-        return query(kind, scores, self.inference, self.batch_first)
+        return query(scores, None, kind, self._inference_text, self.batch_first)
 
     def _batch(self, emissions: Tensor, mask: Tensor | None, edges: Tensor | None) -> Batch:
         return Batch(self._all_scores(emissions, mask, edges), self.batch_first)

@@ -25,6 +25,7 @@ from bcrf.torch import (  # noqa: E402
     marginals,
     potentials,
 )
+from bcrf.torch.operators import describe  # noqa: E402
 from spacy_bcrf.corpora.formats.conllu import read_conllu  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -321,6 +322,21 @@ def test_functional_transformations(scores, tags):
         torch.testing.assert_close(found[name].sum(0), parameter.grad)
 
 
+def test_transformations_of_other_tensors(scores, tags):
+    """The scores are outside of the transformation."""
+    for head in (CRF(TAGS), CRF(TAGS).requires_grad_(False)):
+        head, emissions = head.double(), scores[0].detach()
+        value = head(emissions, tags, MASK)
+
+        def scale(x, head=head, emissions=emissions):
+            return x * head(emissions, tags, MASK)
+
+        some = torch.arange(2.0, dtype=torch.float64)
+        torch.testing.assert_close(torch.func.vmap(scale)(some), some * value)
+        torch.testing.assert_close(torch.func.grad(scale)(some[0]), value)
+        torch.testing.assert_close(torch.func.jacfwd(scale)(some[0]), value)
+
+
 @pytest.mark.parametrize("reduction", ["sum", "none"])
 def test_compiled_models_are_one_graph(scores, tags, reduction):
     head = loaded(CRF(TAGS), scores)
@@ -335,18 +351,51 @@ def test_compiled_models_are_one_graph(scores, tags, reduction):
     torch.testing.assert_close(torch.autograd.grad(compiled, scores[0])[0], by)
 
 
-def test_compiled_queries_break_the_graph(scores):
+@pytest.mark.parametrize("query", ["log_partition", "entropy", "marginals"])
+def test_compiled_queries_are_one_graph(scores, query):
     head = loaded(CRF(TAGS), scores)
 
     def ask(emissions):
-        return head.entropy(2 * emissions, MASK).sum(), head.decode(emissions, MASK)
+        return getattr(head, query)(2 * emissions, MASK).square().sum()
 
-    compiled, labelings = torch.compile(ask, backend="aot_eager")(scores[0])
-    expected, others = ask(scores[0])
+    compiled = torch.compile(ask, fullgraph=True, backend="aot_eager")(scores[0])
+    expected = ask(scores[0])
     torch.testing.assert_close(compiled, expected)
-    assert labelings == others
     by = [torch.autograd.grad(x, scores[0])[0] for x in (compiled, expected)]
     torch.testing.assert_close(*by)
+
+
+def test_compiled_decoding_breaks_the_graph(scores):
+    head = loaded(CRF(TAGS), scores)
+    compiled = torch.compile(lambda x: head.decode(2 * x, MASK), backend="aot_eager")
+    assert compiled(scores[0]) == head.decode(2 * scores[0], MASK)
+
+
+def test_bad_input_is_named_while_compiling():
+    compiled = torch.compile(CRF(3), backend="aot_eager")
+    with pytest.raises(Exception, match="expected last dimension of emissions is 3, got 4"):
+        compiled(torch.zeros(3, 2, 4), torch.zeros(3, 2, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("kind", ["none", "mean", "log_partition", "marginals"])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_operators_keep_the_rules_of_pytorch(scores, tags, kind, batch_first):
+    emissions, *others = (x.detach() for x in scores)
+    padded = [emissions, MASK, tags]
+    emissions, mask, gold = (x.transpose(0, 1) for x in padded) if batch_first else padded
+    text = describe(chain.CRF())
+    gold = gold if kind in ("none", "mean") else None
+    asked = (emissions, *others, mask, gold, kind, text, batch_first)
+    ops = torch.ops.bcrf
+    rules = "test_schema", "test_faketensor"
+    torch.library.opcheck(ops.query_forward.default, asked, test_utils=rules)
+    value, *known = ops.query_forward(*asked)
+    torch.library.opcheck(
+        ops.query_backward.default, (*asked, torch.rand_like(value), known), test_utils=rules
+    )
+    torch.library.opcheck(
+        ops.decode.default, (emissions, *others, mask, text, batch_first), test_utils=rules
+    )
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

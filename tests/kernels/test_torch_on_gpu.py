@@ -49,7 +49,7 @@ def test_answers_are_those_of_the_cpu(cupy, head, batch_first, ragged):
             seen.append(tensor)
             return tensor.detach().numpy().view(cupy.ndarray)
 
-        patch.setattr(batch.Batch, "_read_plain", lambda *_: False)  # it is for tensors of the CPU
+        patch.setattr(batch.Batch, "_read", lambda *_: False)  # it is for tensors of the CPU
         patch.setattr(batch, "as_array", as_array)
         patch.setattr(batch, "array_module", lambda array: cupy)
         found = answers(head, emissions, tags, mask)
