@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import spacy
@@ -92,9 +93,10 @@ def test_every_page_has_a_policy_without_inline_handlers(client):
 
 
 def test_a_missing_extra_is_named_before_the_model_loads(monkeypatch):
-    for name in ("uvicorn", "fastapi"):
+    for name, other in (("uvicorn", "fastapi"), ("fastapi", "uvicorn")):
         with monkeypatch.context() as without:
             without.setitem(sys.modules, name, None)
+            without.setitem(sys.modules, other, ModuleType(other))
             result = CliRunner().invoke(app, ["serve", "no-model"])
         assert result.exit_code == 1 and f"{name} is not installed" in result.output
 
