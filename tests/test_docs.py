@@ -384,6 +384,16 @@ def test_the_records_of_each_format_convert(tmp_path):
     assert len(records) == 6
 
 
+@pytest.mark.parametrize("package", ["bcrf", "spacy_bcrf"])
+def test_the_map_has_the_rooms_of_both_packages(package):
+    _, _, table = PAGES["docs/contributing.md"].partition(f"| `{package}/` |")
+    rooms = re.findall(r"^\| `([^`]*)` \|", table.partition("\n\n")[0], re.MULTILINE)
+    folder = Path(importlib.import_module(package).__file__).parent
+    found = {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
+    found |= {path.name for path in folder.glob("*.py") if path.name != "__init__.py"}
+    assert {*rooms} == found
+
+
 def test_the_readme_is_short_and_has_the_two_commands():
     lines = PAGES["README.md"].splitlines()
     assert len(lines) <= 130
