@@ -40,6 +40,7 @@ MODULES = {
     "spacy_bcrf.cli.pages.report": "spacy_bcrf.cli.pages.report_page",
     "spacy_bcrf.cli.pages.typed_text": "spacy_bcrf.cli.pages.typed_text_page",
     "spacy_bcrf.cli.texts": "spacy_bcrf.cli.text_docs",
+    "spacy_bcrf.corpora.convert_records": "spacy_bcrf.corpora.convert",
     "spacy_bcrf.corpora.partial": "spacy_bcrf.corpora.partial_corpora",
     "spacy_bcrf.corpora.mask": "lab.masking",
     "spacy_bcrf.io": "bcrf.io",

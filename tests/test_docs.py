@@ -36,7 +36,6 @@ from thinc.api import Config
 from typer.main import get_command
 
 from spacy_bcrf.corpora.convert import convert
-from spacy_bcrf.corpora.convert_records import convert_records
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -379,7 +378,7 @@ def test_the_records_of_each_format_convert(tmp_path):
         assert json.loads(record), name
         path = tmp_path / "in.jsonl"
         path.write_text(record)
-        counts = convert_records([(path, None)], tmp_path / "out.spacy", lang="xx", strict=True)
+        counts = convert([(path, "json")], tmp_path / "out.spacy", skip_malformed=False)
         assert counts.docs == 1 and counts.spans > 0, name
     assert len(records) == 6
 

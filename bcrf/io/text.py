@@ -111,6 +111,10 @@ def scan_lines(
                     else:
                         problem = _not_utf8(data[error.start], column + error.start)
                         text = data.decode(errors="surrogateescape")
+                if "\0" in text:
+                    problem = (
+                        problem or "has NUL characters, as UTF-16 has (iconv -f UTF-16 -t UTF-8)"
+                    )
                 if not in_pieces and len(read) > MAX_LINE:
                     text, problem = "", f"the line is longer than {MAX_LINE >> 20} MiB"
                     while not ends and (read := stream.readline(BLOCK)):

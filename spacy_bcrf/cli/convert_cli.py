@@ -12,13 +12,14 @@ from spacy.cli._util import Arg, Opt
 from tqdm import tqdm
 
 from bcrf.io.text import find_file, text_suffix
-from spacy_bcrf.corpora.convert import Reader, convert
-from spacy_bcrf.corpora.convert_records import convert_records
+from spacy_bcrf.corpora.convert import RECORD_FORMATS, Reader, convert
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
+from spacy_bcrf.corpora.make_doc import Align
 from spacy_bcrf.corpora.recognition import Columns, guess_columns, recognize_format
 
 from .labels import read_labels
+from .paths import check_output_file
 
 _ENT_KEY = "NER"
 _FORMATS = {
@@ -34,8 +35,6 @@ _FORMATS = {
     ".json": "json",
     ".ann": "brat",
 }
-_RECORDS = ("json", "jsonl", "prodigy", "label-studio", "brat")
-
 
 Format = Literal["auto", "conllu", "columns", "jsonl", "prodigy", "label-studio", "brat"]
 Tag = Literal["upos", "xpos"]
@@ -74,8 +73,8 @@ def convert_cli(
         bool | None,
         Opt(
             "--skip-malformed/--strict",
-            help="Report, skip and count malformed sentences or records (JSON: the default), or "
-            "write nothing if there are any (CoNLL: the default)",
+            help="Report, skip and count all malformed sentences or records, or write nothing if "
+            "there are any; by default none of CoNLL, and at most a tenth of JSON and brat",
         ),
     ] = None,
     drop_words: Annotated[
@@ -105,7 +104,7 @@ def convert_cli(
         list[int] | None,
         Opt(
             help="Columns: number of the entity column (0 for none; default: by content). Several "
-            "times, with --spans-key, for columns whose entities overlap"
+            "times for columns whose entities overlap"
         ),
     ] = None,
     scheme: Annotated[
@@ -118,9 +117,23 @@ def convert_cli(
         str | None,
         Opt(
             help="Write entities to this span group of the Doc, such as chunks, or sc for "
-            "bcrf_spans, whose spans may overlap"
+            "bcrf_spans, whose spans may overlap. Without it, the longest of overlapping entities "
+            "stays"
         ),
     ] = None,
+    align: Annotated[
+        Align,
+        Opt(
+            help="What becomes of a span that cuts a token: strict leaves it out, and its tokens "
+            "are missing; contract and expand move it to whole tokens; split splits the tokens"
+        ),
+    ] = "strict",
+    timeout: Annotated[
+        float,
+        Opt(
+            help="Seconds for the tokenizer of a text, which is then left out (0: no limit)", min=0
+        ),
+    ] = 60.0,
 ) -> str:
     """
     Convert annotated files to spaCy's binary format: CoNLL-U, CoNLL columns (one word and its tags
@@ -130,58 +143,43 @@ def convert_cli(
     bcrf_segmenter trains on the same documents.
     """
     report = partial(tqdm.write, file=sys.stderr)
+    paths = [find_file(path) for path in inputs]
+    if not shard:
+        check_output_file(output, *paths)
+
+    def reader(path: Path) -> Reader | str:
+        name = _find_format(path, format, report)
+        if name in RECORD_FORMATS:
+            return name
+        if name == "conllu":
+            return partial(read_conllu, tag=tag, ent_key=ent_key)
+        word, entities = _choose_columns(path, word_column, ent_column, report)
+        return partial(
+            read_columns,
+            word_column=word,
+            tag_column=tag_column,
+            ent_columns=entities,
+            drop_words=drop_words,
+        )
+
     replaces = "replaces " if output.is_file() else ""
-    sources = [(path, _find_format(path, format, report)) for path in map(find_file, inputs)]
-    if any(name in _RECORDS for _, name in sources):
-        known_labels = read_labels(labels)
-        if not all(name in _RECORDS for _, name in sources):
-            raise ValueError("JSON and brat cannot be converted with CoNLL")
-        counts: object = convert_records(
-            [(path, None if name == "json" else name) for path, name in sources],
-            output,
-            lang=lang,
-            labels=known_labels,
-            spans_key=spans_key,
-            shard=shard,
-            strict=skip_malformed is False,
-            report=report,
-        )
-    else:
-        if labels is not None:
-            raise ValueError("--labels is only for JSON and brat")
-        if len(ent_column or ()) > 1 and spans_key is None:
-            raise ValueError(
-                "several --ent-column need --spans-key: entities of a Doc do not overlap"
-            )
-
-        def reader(path: Path, name: str) -> Reader:
-            if name == "conllu":
-                return partial(read_conllu, tag=tag, ent_key=ent_key)
-            only_one = spans_key is None
-            word, entities = _choose_columns(path, word_column, ent_column, only_one, report)
-            return partial(
-                read_columns,
-                word_column=word,
-                tag_column=tag_column,
-                ent_columns=entities,
-                drop_words=drop_words,
-            )
-
-        counts = converted = convert(
-            [(path, reader(path, name)) for path, name in sources],
-            output,
-            lang=lang,
-            n_sents=n_sents,
-            scheme=scheme,
-            ent_complete=ent_complete,
-            spans_key=spans_key,
-            shard=shard,
-            skip_malformed=bool(skip_malformed),
-            report=report,
-        )
-        without = converted.missing_entities + converted.assumed_outside
-        if ent_key != _ENT_KEY and converted.tokens and without == converted.tokens:
-            report(f"no word has an entity tag under the key {ent_key!r} (see --ent-key)")
+    counts = convert(
+        [(path, reader(path)) for path in paths],
+        output,
+        lang=lang,
+        labels=read_labels(labels),
+        spans_key=spans_key,
+        align=align,
+        n_sents=n_sents,
+        scheme=scheme,
+        ent_complete=ent_complete,
+        shard=shard,
+        skip_malformed=skip_malformed,
+        timeout=timeout,
+        report=report,
+    )
+    if ent_key != _ENT_KEY and counts.tokens and not counts.scheme:
+        report(f"no word has an entity tag under the key {ent_key!r} (see --ent-key)")
     typer.echo(f"{replaces}{output}: {counts}")
     return f"python -m spacy bcrf debug {output}"
 
@@ -209,13 +207,9 @@ def _choose_columns(
     path: Path,
     word: int | None,
     entities: Sequence[int] | None,
-    only_one: bool,
     report: Callable[[str], object],
 ) -> tuple[int, Sequence[int]]:
-    """Return the columns of word and entity tags: the given ones, else by the content of the file.
-
-    only_one: whether entities cannot overlap, so that one column is read.
-    """
+    """Return the columns of word and entity tags: the given ones, else by content."""
     if word is not None and entities is not None:
         return word, entities
     found = guess_columns(path)
@@ -226,12 +220,6 @@ def _choose_columns(
         report(
             f"{path}: {', '.join(guessed)}, by their content (see --word-column and --ent-column)"
         )
-    if entities is None and len(found.entities) > 1 and only_one:
-        report(
-            f"{path}: entities may overlap, and only column {found.entities[0]} is read: "
-            "--spans-key sc reads all, for bcrf_spans (init: --pipe spans)"
-        )
-        found = found._replace(entities=found.entities[:1])
     return found.word if word is None else word, found.entities if entities is None else entities
 
 

@@ -1,145 +1,132 @@
-"""Conversion of sentences in column formats (CoNLL-U, CoNLL columns) to `.spacy` files."""
+"""Conversion of annotated files of all formats to `.spacy` files, with counts."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
-from typing import Protocol
+from sys import maxsize
+from typing import Any, Protocol
 
-from spacy.tokens import Doc, Span
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc
 from spacy.util import get_lang_class
 from spacy.vocab import Vocab
+from tqdm import tqdm
 
+from bcrf.io.json_objects import Item, Problem, read_objects
 from bcrf.io.text import CorpusError, Line, scan_lines
-from bcrf.schemes import read_spans
-from spacy_bcrf.corpora.doc_files import Writer
 
+from .counts import Counts
+from .doc_files import Writer
 from .entity_tag_reader import EntityTagReader
-from .problems import AllProblems, Problems, each_file
-from .sentence import OnMalformed, Sentence, raise_error
+from .formats import brat, jsonl, label_studio, prodigy
+from .make_doc import Align, make_doc
+from .problems import Problems, each_file
+from .record import Ignored, Record
+from .sentence import OnMalformed, Sentence, make_records, raise_error
 from .spacing import UNSPACED
+from .time_limit import TookTooLongError, time_limit, watch_tokenizer
+
+MOST_SKIPPED = 0.1
+"""Largest share of records with a problem, unless the caller asks for more."""
+
+RECORD_FORMATS = ("json", "jsonl", "prodigy", "label-studio", "brat")
+"""Formats of records. "json" is any of JSON, by the first record of the file."""
+
+_ATTRS = ("ORTH", "TAG", "POS", "ENT_IOB", "ENT_TYPE", "SENT_START")
 
 
 class Reader(Protocol):
-    """Reads the sentences of one format."""
+    """Reads the sentences of one format of columns."""
 
     def __call__(
         self, lines: Iterable[Line], *, on_malformed: OnMalformed = raise_error
     ) -> Iterator[Sentence]: ...
 
 
-_ATTRS = ("ORTH", "TAG", "POS", "ENT_IOB", "ENT_TYPE", "SENT_START")
-
-
-@dataclass
-class Counts:
-    """Numbers of documents, sentences, tokens and annotations, missing ones too."""
-
-    docs: int = 0
-    sentences: int = 0
-    skipped: int = 0
-    """Malformed sentences; none of the other numbers counts anything of them."""
-    tokens: int = 0
-    missing_tags: int = 0
-    missing_pos: int = 0
-    missing_entities: int = 0
-    assumed_outside: int = 0
-    """Words without an entity tag that became O."""
-    entities: int = 0
-    layers: int = 1
-    """Columns of entity tags."""
-    scheme: str = ""
-    """The scheme of the entity tags, which the `repaired` tags violate."""
-    repaired: int = 0
-    empty_nodes: int = 0
-    dropped: int = 0
-    """Malformed words that their sentences leave out."""
-    unknown_spaces: int = 0
-    """Sentences with unknown spaces: neither the file nor the language decides about them."""
-
-    def __str__(self) -> str:
-        entity_tags = self.tokens * self.layers - self.missing_entities - self.assumed_outside
-        return (
-            f"{self.docs:,} docs, {self.sentences:,} sentences "
-            f"({self.unknown_spaces:,} with unknown spaces) + {self.skipped:,} skipped, "
-            f"{self.tokens:,} tokens; "
-            f"tags: {self.tokens - self.missing_tags:,} + {self.missing_tags:,} missing; "
-            f"pos: {self.tokens - self.missing_pos:,} + {self.missing_pos:,} missing; "
-            f"entity tags: {entity_tags:,} ({self.scheme}, {self.repaired:,} repaired) "
-            f"+ {self.assumed_outside:,} taken as O + {self.missing_entities:,} missing; "
-            f"{self.entities:,} entities; {self.empty_nodes:,} empty nodes left out"
-        ) + f"; {self.dropped:,} malformed words left out" * bool(self.dropped)
+Source = tuple[Path, Reader | str]
+"""A file, and the reader of its columns or one of RECORD_FORMATS."""
 
 
 def convert(
-    sources: Sequence[tuple[Path, Reader]],
+    sources: Sequence[Source],
     output: Path,
     *,
     lang: str = "xx",
+    labels: Iterable[str] | None = None,
+    spans_key: str | None = None,
+    align: Align = "strict",
     n_sents: int = 1,
     scheme: str = "auto",
     ent_complete: bool = False,
-    spans_key: str | None = None,
     shard: int = 0,
-    skip_malformed: bool = False,
+    skip_malformed: bool | None = None,
+    timeout: float = 60.0,
     report: Callable[[str], object] = lambda problem: None,
 ) -> Counts:
-    """Write the sentences of all sources to `output`.
+    """Write the records of all sources to `output`.
 
-    sources: files and the readers of their formats.
-    lang: language of the words, for files without spaces. Words of a language without spaces have
-        none. For other languages `Doc.has_unknown_spaces` is set, so that spaCy trains on the words
-        and does not tokenize a made-up text.
-    n_sents: sentences in a Doc; 0 for all of a document. A Doc never crosses the end of a document.
-    scheme: of the entity tags, one of `entity_tag_reader.SCHEMES` or "auto".
+    lang: language of the tokenizer, and of words in files without spaces. Words of a language
+        without spaces have none. For other languages `Doc.has_unknown_spaces` is set, so that spaCy
+        trains on the words and does not tokenize a made-up text.
+    labels: the only valid labels; None for any. With O among them, they are the names of `ner_tags`
+        in the order of their ids.
+    spans_key: the span group of the spans, which may overlap; None for the entities of the Doc. Of
+        overlapping entities, the longest stays.
+    align: what becomes of spans that cut tokens, see `make_doc.Align`.
+    n_sents: sentences of columns in a Doc; 0 for all of a document. A Doc never crosses the end of
+        a document, and each file starts one.
+    scheme: of entity tags in columns, one of `entity_tag_reader.SCHEMES` or "auto".
     ent_complete: words without an entity tag are O, not missing.
-    spans_key: write the entity tags to `spans[spans_key]`, for instance as chunks, and not to
-        `ents`. A Doc without any such tag gets no span group.
-    shard: number of Docs in a file, see `shards.Writer`; 0 for one file.
+    shard: number of documents in a file, see `doc_files.Writer`; 0 for one file.
+    skip_malformed: skip all records with a problem; or, if False, write nothing if there is one, or
+        if a span is left out. By default, skip none of columns, and MOST_SKIPPED of other records.
+    timeout: seconds for the tokenizer of a text; 0 for no limit.
+    report: receives the first `problems.MAX_REPORTS` problems, each with file and line.
 
-    skip_malformed: skip and count sentences with a malformed line.
-    report: receives the first `problems.MAX_REPORTS` errors of skipped sentences and of left out
-        words, each with file and line.
-
-    CorpusError names the malformed lines of the sources, ValueError a wrong argument; `output` then
-    stays as it was.
+    CorpusError names the problems if there are too many, if a file cannot be read, or if no record
+    is left. `output` then stays as it was. ValueError for a wrong argument.
     """
     if n_sents < 0:
         raise ValueError(f"{n_sents} sentences per document; expected 0 (all) or more")
     check_language(lang)
-    counts = Counts()
     entity_reader = EntityTagReader(scheme, complete=ent_complete)
-    vocab = Vocab()
-
-    dropped = Problems(report, "malformed words")
-    problems = (
-        Problems(report, "skipped sentences")
-        if skip_malformed
-        else AllProblems("malformed sentences", "`convert --skip-malformed` skips such sentences")
-    )
-    sentences = _read(sources, entity_reader, problems, dropped)
+    conversion = _Conversion(_Blank(lang, timeout), labels, spans_key, entity_reader)
+    counts, problems = conversion.counts, conversion.problems
+    if all(callable(reader) for _, reader in sources):
+        counts.unit = "sentences"
     with Writer(output, shard, _ATTRS) as writer:
-        for group in _group(sentences, n_sents):
-            if lang in UNSPACED:
-                for sentence in group:
-                    sentence.spaces = sentence.spaces or [False] * len(sentence.words)
-            writer.add(_make_doc(vocab, group, spans_key))
-            counts.sentences += len(group)
-            for sentence in group:
-                counts.tokens += len(sentence.words)
-                counts.layers = 1 + len(sentence.layers)
-                counts.missing_tags += sentence.tags.count(None)
-                counts.missing_pos += sentence.pos.count(None)
-                counts.empty_nodes += sentence.empty_nodes
-                counts.unknown_spaces += sentence.spaces is None
-        dropped.finish()
-        problems.finish()
-    counts.skipped, counts.dropped = problems.n, dropped.n
-    counts.docs = writer.n_docs
-    counts.entities = entity_reader.n_entities
-    counts.missing_entities = entity_reader.n_missing
-    counts.assumed_outside = entity_reader.n_assumed_outside
-    counts.repaired = entity_reader.n_repaired
-    counts.scheme = entity_reader.scheme
+        for doc in conversion.convert(sources, align, n_sents):
+            writer.add(doc)
+        most = {True: 1.0, False: 0.0, None: MOST_SKIPPED * (counts.unit == "records")}
+        n_skipped = counts.skipped.total()
+        wrong = []
+        if n_skipped > most[skip_malformed] * (counts.records - counts.ignored.total()):
+            wrong = [
+                f"{output}: not written, because {n_skipped:,} of {counts.records:,} {counts.unit} "
+                f"have a problem; --skip-malformed leaves them out: {counts}"
+            ]
+        elif skip_malformed is False and counts.left_out:
+            wrong = [f"{output}: not written, because --strict leaves out no span: {counts}"]
+        elif not counts.docs and not problems.fatal:
+            names = ", ".join(str(path) for path, _ in sources)
+            wrong = [f"{names}: no record is left: {counts}"]
+        if wrong or problems.fatal:
+            raise CorpusError("\n".join(problems.lines() + wrong))
+    for line in problems.lines():
+        report(line)
+    if conversion.overlap:
+        report(
+            f"{counts.left_out['overlap']:,} of {counts.spans:,} spans overlap longer ones and are "
+            f"left out, such as {conversion.overlap}"
+        )
+    if entity_reader.n_tags:
+        counts.scheme, counts.repaired = entity_reader.scheme, entity_reader.n_repaired
+        counts.assumed_outside = entity_reader.n_assumed_outside
     if better := entity_reader.better_scheme:
         report(
             f"Warning: {counts.repaired:,} entity tags are invalid in the scheme {counts.scheme}, "
@@ -153,98 +140,211 @@ def check_language(lang: str) -> None:
     try:
         get_lang_class(lang)
     except ImportError:
-        raise ValueError(f"unknown language {lang!r}; expected a code that spaCy knows") from None
+        raise ValueError(
+            f"unknown language {lang!r}; expected a code that spaCy knows, or xx for any"
+        ) from None
 
 
-def _read(
-    sources: Sequence[tuple[Path, Reader]],
-    entity_reader: EntityTagReader,
-    problems: Problems,
-    dropped: Problems,
-) -> Iterator[Sentence]:
-    """Yield the sentences of all files, with IOB2 tags. Each file starts a document.
+class _Blank:
+    """A blank pipeline. Its tokenizer, which may need a package, loads with the first text."""
 
-    CorpusError if a file cannot be read, or nothing is left of it.
-    """
+    def __init__(self, lang: str, timeout: float) -> None:
+        self.lang, self.timeout = lang, timeout
+        self.vocab = Vocab()
 
-    def skip(error: CorpusError) -> None:
-        problems.add(str(error))
-
-    for path, reader, advance in each_file(sources):
-        starts_document, n_sentences, n_problems = True, 0, problems.n
+    @cached_property
+    def _nlp(self) -> Language:
         try:
-            for sentence in reader(scan_lines(path, advance), on_malformed=skip):
-                sentence.starts_document |= starts_document
+            nlp = spacy.blank(self.lang)
+        except ImportError as error:
+            raise ValueError(f"language {self.lang!r}: {error}") from None
+        nlp.max_length = maxsize  # the limit is for parsers
+        watch_tokenizer(nlp)
+        return nlp
+
+    def make_doc(self, text: str) -> Doc:
+        """Tokenize a text. Problem if it takes more than `timeout` seconds."""
+        nlp = self._nlp
+        try:
+            with time_limit(self.timeout):
+                return nlp.make_doc(text)
+        except TookTooLongError as error:
+            raise Problem("not tokenized", f"the tokenizer {error} (see --timeout)") from None
+
+
+class _Conversion:
+    def __init__(
+        self,
+        nlp: _Blank,
+        names: Iterable[str] | None,
+        spans_key: str | None,
+        entity_reader: EntityTagReader,
+    ) -> None:
+        self.labels, self.tags = _split_names(names)
+        self.nlp, self.spans_key, self.entity_reader = nlp, spans_key, entity_reader
+        self.counts, self.problems = Counts(), Problems()
+        self.overlap = ""
+        """The first overlap."""
+        self._readers: dict[str, Callable[[dict[str, Any], str], Record]] = {
+            "jsonl": partial(jsonl.read_record, known_labels=self.labels, tags=self.tags),
+            "brat": partial(jsonl.read_record, known_labels=self.labels),
+            "prodigy": partial(prodigy.read_record, known_labels=self.labels),
+            "label-studio": partial(
+                label_studio.read_record, known_labels=self.labels, left_out=self.counts.others
+            ),
+        }
+
+    def convert(self, sources: Sequence[Source], align: Align, n_sents: int) -> Iterator[Doc]:
+        """Yield the documents of all files. Count what they have and lack."""
+        for record in self._merge(self._read(sources, n_sents)):
+            try:
+                made = make_doc(record, self.nlp, self.spans_key, align)
+            except Problem as problem:
+                self._skip(record.places, record.n_spans, problem)
+                continue
+            for each in made.left_out:
+                message = f"{record.places[0]}: {each}"
+                if each.reason == "overlap":  # in some corpora so many that they hide all others
+                    self.overlap = self.overlap or message
+                else:
+                    self.problems.add(message)
+            self.counts.add(record, made, self.spans_key)
+            yield made.doc
+
+    def _read(self, sources: Sequence[Source], n_sents: int) -> Iterator[tuple[str, Record]]:
+        """Yield records with their format."""
+        for path, reader, advance in each_file(sources):
+            n_before, is_empty = self.counts.records, True
+            try:
+                for pair in self._read_file(path, reader, advance, n_sents):
+                    is_empty = False
+                    yield pair
+                if is_empty and self.counts.records == n_before:
+                    raise CorpusError(f"{path}: no records; expected at least one")
+            except CorpusError as error:
+                self.problems.fail(error)
+
+    def _read_file(
+        self, path: Path, reader: Reader | str, advance: Callable[[int], object], n_sents: int
+    ) -> Iterator[tuple[str, Record]]:
+        if callable(reader):
+            sentences = self._read_sentences(reader, scan_lines(path, advance))
+            for record in make_records(sentences, n_sents, self.nlp.lang in UNSPACED):
                 try:
-                    sentence.entities, *sentence.layers = [
-                        entity_reader.read(replace(sentence, entities=layer))
-                        for layer in (sentence.entities, *sentence.layers)
-                    ]
-                except CorpusError as error:
-                    skip(error)
-                    starts_document = sentence.starts_document
-                    continue
-                for line in sentence.dropped:
-                    dropped.add(str(line))
-                starts_document = False
-                n_sentences += 1
-                yield sentence
-            is_named = problems.in_error and problems.n > n_problems
-            if not (n_sentences or is_named):
-                raise CorpusError(f"{path}: no sentences; expected at least one")
-        except CorpusError as error:
-            problems.fail(error)
+                    self._check_labels(record)
+                except Problem as problem:
+                    self._skip(record.places, record.n_spans, problem)
+                else:
+                    yield "columns", record
+        elif reader == "brat":
+            yield from self._read_objects(reader, self._read_brat(path))
+        else:
+            yield from self._read_objects(reader, read_objects(path, advance))
+
+    def _check_labels(self, record: Record) -> None:
+        """Raise Problem for an unknown label of columns."""
+        found = {label for span in record.spans for label in span.labels}
+        if self.labels is not None and (unknown := found - self.labels):
+            raise Problem(
+                "unknown label",
+                f"unknown {', '.join(sorted(unknown))}; expected {', '.join(sorted(self.labels))}",
+            )
+
+    def _read_sentences(self, reader: Reader, lines: Iterable[Line]) -> Iterator[Sentence]:
+        """Yield the sentences of a file with IOB2 tags."""
+
+        def skip(error: CorpusError) -> None:
+            self.counts.skipped["malformed"] += 1
+            self.problems.add(str(error))
+
+        starts_document = True
+        for sentence in reader(lines, on_malformed=skip):
+            sentence.starts_document |= starts_document
+            try:
+                sentence.entities, *sentence.layers = [
+                    self.entity_reader.read(replace(sentence, entities=layer))
+                    for layer in (sentence.entities, *sentence.layers)
+                ]
+            except CorpusError as error:
+                skip(error)
+                starts_document = sentence.starts_document
+                continue
+            for line in sentence.dropped:
+                self.problems.add(str(line))
+            self.counts.others["malformed words"] += len(sentence.dropped)
+            self.counts.others["empty nodes"] += sentence.empty_nodes
+            starts_document = False
+            yield sentence
+
+    def _read_objects(self, name: str, items: Iterator[Item]) -> Iterator[tuple[str, Record]]:
+        if name == "json":
+            name, items = _detect_format(items)
+        for place, value in items:
+            if isinstance(value, Problem):
+                self._skip([place], 0, value)
+                continue
+            try:
+                yield name, self._readers[name](value, place)
+            except Problem as problem:
+                self._skip([place], self._count_spans(value), problem)
+            except Ignored as reason:
+                self.counts.ignored[str(reason)] += 1
+                self.counts.ignored_spans += self._count_spans(value)
+
+    def _read_brat(self, path: Path) -> Iterator[Item]:
+        try:
+            yield Item(str(path), brat.read_fields(path, self.counts.others))
+        except Problem as problem:
+            yield Item(str(path), problem)
+
+    def _merge(self, records: Iterable[tuple[str, Record]]) -> Iterator[Record]:
+        """Merge Prodigy's answers about the same text. They come last: a text recurs anywhere."""
+        groups: dict[object, list[Record]] = {}
+        for name, record in records:
+            if name == "prodigy":
+                key = record.text or tuple(record.words or ())
+                groups.setdefault(key, []).append(record)
+            else:
+                yield record
+        for group in tqdm(groups.values(), "merging", unit="docs", delay=1.0, disable=None):
+            try:
+                yield prodigy.merge(group)
+            except Problem as problem:
+                places = [place for record in group for place in record.places]
+                self._skip(places, sum(record.n_spans for record in group), problem)
+
+    def _count_spans(self, fields: dict[str, Any]) -> int:
+        """Count the spans of an invalid record of any tool."""
+        return label_studio.count_regions(fields) or jsonl.count_spans(fields, self.tags)
+
+    def _skip(self, places: Sequence[str], n_spans: int, problem: Problem) -> None:
+        self.counts.skip(places, n_spans, problem)
+        self.problems.add(f"{', '.join(places)}: {problem}", len(places))
 
 
-def _group(sentences: Iterable[Sentence], n_sents: int) -> Iterator[list[Sentence]]:
-    """Yield the sentences of each Doc."""
-    group: list[Sentence] = []
-    for sentence in sentences:
-        if group and (sentence.starts_document or len(group) == n_sents):
-            yield group
-            group = []
-        group.append(sentence)
-    if group:
-        yield group
+def _detect_format(items: Iterator[Item]) -> tuple[str, Iterator[Item]]:
+    """Return the format of the first object, and all items."""
+    head = []
+    fields: dict[str, Any] = {}
+    for item in items:
+        head.append(item)
+        if isinstance(item.value, dict):
+            fields = item.value
+            break
+    if "answer" in fields:
+        name = "prodigy"
+    elif "data" in fields and "text" not in fields and "tokens" not in fields:
+        name = "label-studio"
+    else:
+        name = "jsonl"
+    return name, chain(head, items)
 
 
-def _make_doc(
-    vocab: Vocab,
-    sentences: Sequence[Sentence],
-    spans_key: str | None,
-) -> Doc:
-    spaces = [space for sentence in sentences for space in sentence.spaces or []]
-    if spaces:
-        # The text ends with the last word.
-        spaces[-1] = False
-    tags = [tag for sentence in sentences for tag in sentence.entities]
-    doc = Doc(
-        vocab,
-        words=[word for sentence in sentences for word in sentence.words],
-        spaces=spaces if all(sentence.spaces for sentence in sentences) else None,
-        tags=[tag or "" for sentence in sentences for tag in sentence.tags],
-        pos=[pos or "" for sentence in sentences for pos in sentence.pos],
-        ents=[tag or "" for tag in tags],
-        sent_starts=[i == 0 for sentence in sentences for i in range(len(sentence.words))],
-    )
-    if spans_key is not None:
-        _move_entities(doc, spans_key, tags, sentences)
-        for layer in zip(*(sentence.layers for sentence in sentences), strict=True):
-            found = read_spans([tag for of_sentence in layer for tag in of_sentence])
-            group = {(s.start, s.end, s.label_) for s in doc.spans.get(spans_key, ())} | {*found}
-            doc.spans[spans_key] = [Span(doc, *span) for span in sorted(group)]
-    return doc
-
-
-def _move_entities(
-    doc: Doc, spans_key: str, tags: Sequence[str | None], sentences: Sequence[Sentence]
-) -> None:
-    """Move entities to a span group. It can be missing as a whole, but not for some words."""
-    if None in tags and tags.count(None) < len(tags):
-        lines = [line for sentence in sentences for line in sentence.lines]
-        raise lines[tags.index(None)].error(
-            "no chunk tag, but other words of the Doc have one; expected a tag, or --ent-complete"
-        )
-    if None not in tags:
-        doc.spans[spans_key] = list(doc.ents)
-    doc.set_ents([], default="missing")
+def _split_names(names: Iterable[str] | None) -> tuple[frozenset[str] | None, list[str]]:
+    """Return the valid labels, None for any, and the tags by id, empty if the names are labels."""
+    if names is None:
+        return None, []
+    names = list(names)
+    if "O" not in names:
+        return frozenset(names), []
+    return frozenset(name.partition("-")[2] or name for name in names if name != "O"), names

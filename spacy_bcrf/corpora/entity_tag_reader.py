@@ -45,6 +45,7 @@ class EntityTagReader:
         if scheme not in ("auto", *SCHEMES):
             raise ValueError(f"unknown scheme {scheme!r}; expected auto, {', '.join(SCHEMES)}")
         self.complete = complete
+        self.n_tags = 0
         self.n_entities = 0
         self.n_missing = 0
         self.n_assumed_outside = 0
@@ -85,6 +86,7 @@ class EntityTagReader:
                 self._repaired[name] += sum(
                     old is not None and old != new for old, new in zip(tags, encoded, strict=True)
                 )
+        self.n_tags += len(tags) - tags.count(None)
         self.n_entities += len(spans)
         iob2 = BIO.encode(spans, len(tags))
         if self.complete:

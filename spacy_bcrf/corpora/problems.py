@@ -17,56 +17,31 @@ T = TypeVar("T")
 
 
 class Problems:
-    """Reports the first MAX_REPORTS problems, each with file and line, and counts the others.
+    """The first MAX_REPORTS problems, each with file and line, and the number of the others.
 
-    report: receives each message. unit: what the problems leave out, in the plural.
+    fatal: whether a file cannot be read.
     """
 
-    in_error = False
-    """Whether the problems become an error."""
-
-    def __init__(self, report: Callable[[str], object], unit: str) -> None:
-        self.report, self.unit = report, unit
-        self.n = self.n_more = 0
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._n_more = 0
+        self.fatal = False
 
     def add(self, message: str, n: int = 1) -> None:
-        """Report a problem of n units."""
-        if self.n < MAX_REPORTS:
-            self.report(message)
+        """Add a problem of n records."""
+        if len(self._lines) < MAX_REPORTS:
+            self._lines.append(message)
         else:
-            self.n_more += n
-        self.n += n
+            self._n_more += n
 
     def fail(self, error: CorpusError) -> None:
-        """Raise an error of a whole file, after the reports."""
-        self.finish()
-        raise error
+        """Add the error of a whole file."""
+        self.fatal = True
+        self._lines.append(str(error))
 
-    def finish(self) -> None:
-        """Report how many others there are."""
-        if self.n_more:
-            self.report(f"and {self.n_more:,} more {self.unit}")
-
-
-class AllProblems(Problems):
-    """Collects the reports, for one error that names all bad places. advice: its last sentence."""
-
-    in_error = True
-
-    def __init__(self, unit: str, advice: str) -> None:
-        self.lines: list[str] = []
-        self.advice = advice
-        super().__init__(self.lines.append, unit)
-
-    def fail(self, error: CorpusError) -> None:
-        """Add an error of a whole file."""
-        self.report(str(error))
-
-    def finish(self) -> None:
-        """Raise CorpusError if there are problems."""
-        super().finish()
-        if self.lines:
-            raise CorpusError("\n".join(self.lines) + (f". {self.advice}" if self.n else ""))
+    def lines(self) -> list[str]:
+        """Return the lines of a report."""
+        return self._lines + [f"and {self._n_more:,} more problems"] * bool(self._n_more)
 
 
 def each_file(

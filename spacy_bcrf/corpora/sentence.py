@@ -1,9 +1,12 @@
-"""`Sentence`: words and their annotation, the output of all readers of column formats."""
+"""`Sentence`: words and their tags, the output of all readers of column formats."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bcrf.io.text import CorpusError, Line
+from bcrf.schemes import read_spans
+
+from .record import Record, RecordSpan
 
 OnMalformed = Callable[[CorpusError], object]
 """Receives the error of a malformed sentence, and raises it or returns to skip the sentence."""
@@ -37,3 +40,47 @@ class Sentence:
     """Number of CoNLL-U empty nodes. They are not in the text, so the sentence leaves them out."""
     dropped: list[CorpusError] = field(default_factory=list)
     """Malformed lines that the sentence leaves out."""
+
+
+def make_records(sentences: Iterable[Sentence], n_sents: int, unspaced: bool) -> Iterator[Record]:
+    """Yield a record of each `n_sents` sentences, or of whole documents if it is 0.
+
+    sentences: with valid tags. unspaced: whether the language has no spaces between words.
+    """
+    group: list[Sentence] = []
+    for sentence in sentences:
+        if unspaced:
+            sentence.spaces = sentence.spaces or [False] * len(sentence.words)
+        if group and (sentence.starts_document or len(group) == n_sents):
+            yield _join(group)
+            group = []
+        group.append(sentence)
+    if group:
+        yield _join(group)
+
+
+def _join(sentences: Sequence[Sentence]) -> Record:
+    words = [word for sentence in sentences for word in sentence.words]
+    layers = [
+        [tag for tags in layer for tag in tags]
+        for layer in zip(*([each.entities, *each.layers] for each in sentences), strict=True)
+    ]
+    missing = [i for i, tags in enumerate(zip(*layers, strict=True)) if None in tags]
+    spaces = None
+    if all(sentence.spaces for sentence in sentences):
+        # The text ends with the last word.
+        spaces = [space for sentence in sentences for space in sentence.spaces or ()]
+        spaces[-1] = False
+    complete = len(missing) < len(words)
+    return Record(
+        [f"{sentence.lines[0].path}:{sentence.lines[0].number}" for sentence in sentences],
+        None,
+        words,
+        [RecordSpan(a, b, (label,)) for tags in layers for a, b, label in read_spans(tags)],
+        complete=complete,
+        missing=[(i, i + 1) for i in missing] if complete else [],
+        spaces=spaces,
+        tags=[tag for sentence in sentences for tag in sentence.tags],
+        pos=[pos for sentence in sentences for pos in sentence.pos],
+        sent_starts=[i == 0 for sentence in sentences for i in range(len(sentence.words))],
+    )

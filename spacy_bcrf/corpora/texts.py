@@ -32,7 +32,8 @@ from bcrf.io.text import (
 from spacy_bcrf.corpora.doc_files import load_docs, naming_damaged
 
 from .formats.jsonl import read_record
-from .record import Record, make_doc
+from .make_doc import tokenize
+from .record import Record
 
 ID_KEY, META_KEY = "id", "meta"
 """Keys of `Doc.user_data` for the id of a document, and for its meta data as JSON text."""
@@ -88,10 +89,7 @@ class TextRecord:
 
     def make_doc(self, nlp: Language) -> Doc:
         """Tokenize the text. Given words stay. ValueError if it is too long, or has other words."""
-        if self.spaces is not None:
-            return Doc(nlp.vocab, words=self.words, spaces=self.spaces)
-        record = Record([self.place], self.text, self.words, [], [], None, complete=False)
-        return make_doc(record, nlp)
+        return tokenize(Record([self.place], self.text, self.words, [], spaces=self.spaces), nlp)
 
 
 class Rejected(NamedTuple):

@@ -33,9 +33,8 @@ def test_good_records(folder):
     result = run("good.jsonl", "out.spacy", "--lang", "en", "--labels", "PER,LOC")
     assert result.stderr == ""
     assert result.stdout == (
-        "out.spacy: 2 records = 2 docs + 0 merged + 0 ignored + 0 skipped; "
-        "2 spans = 2 entities + 0 ambiguous + 0 rejected + 0 repeated + 0 ignored + 0 skipped; "
-        "8 tokens, 3 of them missing\n"
+        "out.spacy: 2 records read = 2 in 2 docs; 2 spans = 2 entities; "
+        "8 tokens, 3 of them without entity annotation\n"
     )
     assert [[e.label_ for e in doc.ents] for doc in read_docs(Path("out.spacy"), VOCAB)] == [
         ["PER"],
@@ -46,23 +45,73 @@ def test_good_records(folder):
 def test_missing_tokens_of_a_span_group(folder):
     result = run("good.jsonl", "out.spacy", "--spans-key", "sc")
     # The second record is partial, with a span of one of its four tokens.
-    assert result.stdout.endswith("; 8 tokens, 3 of them missing\n")
+    assert result.stdout.endswith("; 8 tokens, 3 of them without entity annotation\n")
 
 
-def test_bad_records(folder):
-    result = run("cut.jsonl", "out.spacy")
+def test_a_span_that_cuts_a_token(folder):
     problem = (
-        "cut.jsonl:2: span 0:2 'Ad' PER cuts tokens of 'Ada'; "
-        'expected 0:3, or a record with "tokens"'
+        "cut.jsonl:2: span 0:2 'Ad' PER cuts tokens of 'Ada'; expected 0:3, or --align contract, "
+        "expand or split"
     )
+    result = run("cut.jsonl", "out.spacy")
     assert result.stderr == f"{problem}\n"
-    assert result.stdout.startswith(
-        "out.spacy: 2 records = 1 docs + 0 merged + 0 ignored + 1 skipped (1 cut token); "
-        "2 spans = 1 entities + 0 ambiguous + 0 rejected + 0 repeated + 0 ignored + 1 skipped; "
+    assert result.stdout == (
+        "out.spacy: 2 records read = 2 in 2 docs; 2 spans = 1 entities + 1 left out (1 cut tokens);"
+        " 8 tokens, 1 of them without entity annotation\n"
     )
     result = run("cut.jsonl", "out.spacy", "--strict", exit_code=1)
     assert result.stdout == ""
-    assert result.stderr.startswith(f"{problem}\nout.spacy: not written, because --strict")
+    assert result.stderr.startswith(f"{problem}\nout.spacy: not written, because --strict leaves")
+    for align, entity in (("expand", "Ada"), ("split", "Ad")):
+        run("cut.jsonl", "out.spacy", "--align", align, "--strict")
+        _, doc = read_docs(Path("out.spacy"), VOCAB)
+        assert [(ent.text, ent.label_) for ent in doc.ents] == [(entity, "PER")]
+        assert doc.text == CUT["text"]
+
+
+def test_more_than_a_tenth_of_the_records_with_a_problem(folder):
+    bad = {"text": "Ada", "spans": [{"start": 0, "end": 9, "label": "PER"}]}
+    write(folder / "one.jsonl", *[ADA] * 9, bad)
+    result = run("one.jsonl", "out.spacy")
+    assert result.stdout.startswith(
+        "out.spacy: 10 records read = 9 in 9 docs + 1 left out (1 outside the text); "
+        "10 spans = 9 entities + 1 in left out records; "
+    )
+    (folder / "out.spacy").unlink()
+    write(folder / "two.jsonl", *[ADA] * 8, bad, bad)
+    result = run("two.jsonl", "out.spacy", exit_code=1)
+    assert not (folder / "out.spacy").exists() and result.stdout == ""
+    assert result.stderr.splitlines()[-1].startswith(
+        "out.spacy: not written, because 2 of 10 records have a problem; --skip-malformed leaves "
+    )
+    run("two.jsonl", "out.spacy", "--skip-malformed")
+    assert len(list(read_docs(Path("out.spacy"), VOCAB))) == 8
+
+
+def test_files_of_all_formats_together(folder):
+    (folder / "a.conll").write_text("Ada\tB-PER\n\nBonn\tB-LOC\n")
+    result = run("good.jsonl", "a.conll", "out.spacy", "--labels", "PER", "--skip-malformed")
+    assert result.stderr == "a.conll:3: unknown LOC; expected PER\n"
+    assert result.stdout.startswith(
+        "out.spacy: 4 records read = 3 in 3 docs + 1 left out (1 unknown label); 4 spans = "
+    )
+
+
+def test_a_text_that_keeps_the_tokenizer_busy_is_left_out(folder):
+    write(folder / "bomb.jsonl", ADA, {"text": "(" * 20_000, "spans": []})
+    result = run("bomb.jsonl", "out.spacy", "--lang", "en", "--timeout", 0.2, "--skip-malformed")
+    assert result.stderr == ("bomb.jsonl:2: the tokenizer took longer than 0.2 s (see --timeout)\n")
+
+
+def test_a_text_of_more_than_a_million_characters(folder):
+    write(folder / "long.jsonl", {"text": "Ada left. " * 110_000, "spans": []})
+    assert "330,000 tokens" in run("long.jsonl", "out.spacy", "--lang", "en").stdout
+
+
+def test_utf16_without_its_mark_is_refused(folder):
+    (folder / "u.conll").write_bytes("Ada\tB-PER\nran\tO\n".encode("utf-16-le"))
+    result = run("u.conll", "out.spacy", exit_code=1)
+    assert "u.conll:1: has NUL characters, as UTF-16 has" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -70,7 +119,7 @@ def test_bad_records(folder):
 )
 def test_the_format_is_detected(folder, name):
     result = run(EXPORTS / name, "out.spacy")
-    assert "4 records = " in result.output and " + 0 skipped" in result.output
+    assert "4 records read = " in result.output and "left out (" not in result.output
     tool = "label-studio" if name.startswith("label") else "prodigy"
     assert run(EXPORTS / name, "again.spacy", "--format", tool).output == result.output.replace(
         "out.spacy", "again.spacy"
@@ -92,10 +141,9 @@ def test_shards_of_all_formats(folder):
     [
         (["nowhere.jsonl", "o.spacy"], "nowhere.jsonl: cannot be read: No such file"),
         (["good.jsonl", "o.txt"], "o.txt: expected the name of a .spacy file to write"),
-        (["good.jsonl", "o.spacy", "-l", "qqq"], "language 'qqq': "),
+        (["good.jsonl", "o.spacy", "-l", "qqq"], "unknown language 'qqq'"),
         (["good.jsonl", "o.spacy", "--labels", ","], ",: no labels"),
-        (["good.jsonl", "a.conll", "o.spacy"], "JSON and brat cannot be converted with CoNLL"),
-        (["a.conll", "o.spacy", "--labels", "PER"], "--labels is only for JSON"),
+        (["good.jsonl", "good.spacy"], "good.spacy: would replace the input good.jsonl"),
         (["good.jsonl", "good.jsonl/o.spacy"], "good.jsonl/o.spacy: cannot be written: "),
         (["good.jsonl", "full", "--shard", "1"], "full: expected a new or empty folder"),
     ],
@@ -103,6 +151,7 @@ def test_shards_of_all_formats(folder):
 def test_bad_input_is_one_line_on_stderr(folder, args, message):
     (folder / "a.conll").write_text("Ada\tB-PER\n")
     (folder / "full").mkdir()
+    (folder / "good.spacy").symlink_to("good.jsonl")
     (folder / "full/x").touch()
     before = sorted(folder.rglob("*"))
     result = run(*args, exit_code=1)

@@ -145,7 +145,7 @@ def test_columns_of_overlapping_entities_for_spans(tmp_path):
     assert [span.label_ for span in doc.spans["sc"]] == ["ORG", "LOC"]
     result = run(*options, "--force")
     assert util.load_config(tmp_path / "c.cfg")["nlp"]["pipeline"] == ["ner"]
-    assert "entities may overlap" in result.output
+    assert "overlap longer ones" in result.output
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_bad_files_are_one_line_and_leave_nothing(tmp_path):
     few.write_text("Anna B-PER\n\nBo B-PER\n")
     for train, dev, message in [
         (SAMPLE / "train.conllu", SAMPLE / "train.conllu", "the dev part is the training part"),
-        (empty, SAMPLE / "dev.conllu", "no sentences"),
+        (empty, SAMPLE / "dev.conllu", "no records"),
         (few, None, "2 documents are too few to hold some out"),
         (few, tmp_path / "none.conll", "none.conll: no such file or folder"),
     ]:

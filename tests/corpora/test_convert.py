@@ -56,7 +56,7 @@ def words(docs):
 def test_sentences_per_doc_never_cross_a_document(tmp_path, n_sents, expected):
     docs, counts = run(tmp_path, COLUMNS, n_sents=n_sents)
     assert words(docs) == expected
-    assert (counts.docs, counts.sentences, counts.tokens) == (len(docs), 4, 5)
+    assert (counts.docs, counts.used, counts.tokens) == (len(docs), 4, 5)
 
 
 def test_each_file_starts_a_document(tmp_path):
@@ -70,11 +70,11 @@ def test_missing_entity_tags_stay_missing(tmp_path):
     tokens = [token for doc in docs for token in doc]
     assert [token.ent_iob_ for token in tokens] == ["O", "B", "I", "", "B"]
     assert [token.ent_type_ for token in tokens] == ["", "X", "X", "", "Y"]
-    assert (counts.entities, counts.missing_entities, counts.assumed_outside) == (2, 1, 0)
+    assert (counts.entities, counts.missing, counts.assumed_outside) == (2, 1, 0)
     assert (counts.scheme, counts.repaired) == ("bio", 1)
     docs, counts = run(tmp_path, COLUMNS, ent_complete=True)
     assert [token.ent_iob_ for doc in docs for token in doc] == ["O", "B", "I", "O", "B"]
-    assert (counts.missing_entities, counts.assumed_outside) == (0, 1)
+    assert (counts.missing, counts.assumed_outside) == (0, 1)
 
 
 def test_all_annotation_of_conllu(tmp_path):
@@ -85,16 +85,16 @@ def test_all_annotation_of_conllu(tmp_path):
     assert [token.pos_ for token in doc] == ["INTJ", "PUNCT", "PROPN", "", "PROPN", "PUNCT"]
     assert [token.ent_iob_ for token in doc] == ["O", "O", "B", "", "B", "O"]
     assert [token.is_sent_start for token in doc] == [True, *[False] * 3, True, False]
-    assert (counts.missing_tags, counts.missing_pos, counts.missing_entities) == (1, 1, 1)
-    assert (counts.empty_nodes, counts.unknown_spaces) == (1, 0)
+    assert (counts.tags, counts.pos, counts.missing, counts.tokens) == (5, 5, 1, 6)
+    assert (counts.others["empty nodes"], counts.unknown_spaces) == (1, 0)
 
 
 def test_summary_adds_up(tmp_path):
     _, counts = run(tmp_path, CONLLU, reader=read_conllu, ent_complete=True)
     assert str(counts) == (
-        "2 docs, 2 sentences (0 with unknown spaces) + 0 skipped, 6 tokens; tags: 5 + 1 missing; "
-        "pos: 5 + 1 missing; entity tags: 5 (bio, 0 repaired) + 1 taken as O + 0 missing; "
-        "2 entities; 1 empty nodes left out"
+        "2 sentences read = 2 in 2 docs; 2 spans = 2 entities; 6 tokens; "
+        "entity tags in the scheme bio, 0 of them repaired; 5 tags; 5 pos; "
+        "1 tokens without a tag taken as O; 1 empty nodes left out"
     )
 
 
@@ -122,7 +122,7 @@ def test_language_decides_about_spaces_if_the_file_does_not(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "\n\n", "-DOCSTART- O\n\n", "# only = a comment\n"])
 def test_no_sentences(tmp_path, text):
-    with pytest.raises(CorpusError, match=r"1.txt: no sentences; expected at least one"):
+    with pytest.raises(CorpusError, match=r"1.txt: no records; expected at least one"):
         run(tmp_path, "a\tO", text)
     assert not (tmp_path / "out.spacy").exists()
 

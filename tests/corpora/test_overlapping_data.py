@@ -49,11 +49,12 @@ def test_a_column_a_layer_as_in_germeval(tmp_path):
     assert result.exit_code == 0, result.output
     assert spans == [[("Universität Oslo", "ORG"), ("Oslo", "LOC")], [("Bergen", "LOC")]]
     assert "2 docs" in result.output and "5 tokens" in result.output
-    assert "entity tags: 10 (bio, 0 repaired)" in result.output
-    (tmp_path / "out.spacy").unlink()
+    assert "4 spans = 3 entities + 1 repeated" in result.output
+    # Without a span group, the longest of overlapping entities stays, as in all formats.
     result, spans = convert(tmp_path, file, *columns)
-    assert result.exit_code == 1 and spans is None
-    assert "several --ent-column need --spans-key" in result.output
+    assert result.exit_code == 0 and spans == [None, None]
+    assert "4 spans = 2 entities + 1 repeated + 1 left out (1 overlap)" in result.output
+    (tmp_path / "out.spacy").unlink()
     result, spans = convert(tmp_path, file, *columns, "--ent-column", "9", "--spans-key", "sc")
     assert result.exit_code == 1 and "column 9 for the entity tag does not exist" in result.output
     bad = write(tmp_path / "bad.tsv", GERMEVAL.replace("B-LOC\n3", "X-LOC\n3"))
@@ -80,10 +81,14 @@ def test_brat_standoff(tmp_path):
     assert "1 links between the fragments of a discontinuous entity left out" in result.output
     assert "2 relations, events, attributes and notes left out" in result.output
     (tmp_path / "out.spacy").unlink()
-    # Without a span group, entities do not overlap.
     result, spans = convert(tmp_path, file, "--lang", "en")
-    assert result.exit_code == 1 and spans is None
-    assert "overlap. --spans-key sc keeps both, for bcrf_spans" in result.output
+    assert result.exit_code == 0 and spans == [None]
+    assert (
+        "1 of 4 spans overlap longer ones and are left out, such as "
+        f"{file}: 'Oslo' (tokens 0:1) LOC overlaps 'Oslo University' (tokens 0:2) ORG; "
+        "--spans-key sc keeps both"
+    ) in result.output
+    (tmp_path / "out.spacy").unlink()
     for line, problem in (
         ("T9\tORG 0 4", "expected an entity such as"),
         ("T9\tORG 0 4\tBergen", "has the text 'Bergen', but 0 4 is 'Oslo'"),
@@ -118,7 +123,7 @@ def test_json_with_overlapping_spans(tmp_path, tool):
     result, spans = convert(tmp_path, file, "--spans-key", "sc")
     assert result.exit_code == 0, result.output
     assert spans == [[("Oslo", "LOC"), ("Oslo University", "ORG")]]
-    assert "2 spans = 2 entities" in result.output and "0 of them missing" in result.output
+    assert "2 spans = 2 entities; 3 tokens\n" in result.output
 
 
 def test_incomplete_json_leaves_all_labels_open(tmp_path):

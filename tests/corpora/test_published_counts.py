@@ -47,8 +47,8 @@ COLUMNS = [
 @pytest.mark.parametrize("file, sentences, tokens", UD)
 def test_universal_dependencies(tmp_path, file, sentences, tokens):
     counts = convert([(Path(FOLDER, file), read_conllu)], tmp_path / "out.spacy")
-    assert (counts.sentences, counts.tokens) == (sentences, tokens)
-    assert (counts.missing_tags, counts.missing_pos) == (0, 0)
+    assert (counts.used, counts.tokens) == (sentences, tokens)
+    assert counts.tags == counts.pos == tokens
 
 
 def test_entities_of_japanese_gsd(tmp_path):
@@ -63,5 +63,5 @@ def test_entities_of_japanese_gsd(tmp_path):
 def test_columns(tmp_path, file, options, sentences, tokens, entities):
     reader = partial(read_columns, **options)
     counts = convert([(Path(FOLDER, file), reader)], tmp_path / "out.spacy")
-    assert (counts.sentences, counts.tokens, counts.entities) == (sentences, tokens, entities)
-    assert (counts.scheme, counts.repaired, counts.missing_entities) == ("bio", 0, 0)
+    assert (counts.used, counts.tokens, counts.entities) == (sentences, tokens, entities)
+    assert (counts.scheme, counts.repaired, counts.missing) == ("bio", 0, 0)

@@ -22,7 +22,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from bcrf.io.json_objects import Problem, read_objects
-from spacy_bcrf.corpora.record import find_bounds, make_doc
+from spacy_bcrf.corpora.make_doc import find_bounds, tokenize
 
 from .jsonl import read_record
 
@@ -57,7 +57,7 @@ def read_annotators(path: Path, nlp: Language) -> Iterator[Annotated]:
 
 def _read(fields: dict[str, Any], place: str, nlp: Language) -> Annotated:
     content: dict[str, Any] = {key: fields[key] for key in ("text", "tokens") if key in fields}
-    doc = make_doc(read_record(content, place), nlp)
+    doc = tokenize(read_record(content, place), nlp)
     entries = fields.get("annotations")
     if entries is None:
         if not isinstance(fields.get("spans"), list):
@@ -79,7 +79,7 @@ def _read(fields: dict[str, Any], place: str, nlp: Language) -> Annotated:
         for span, raw in zip(record.spans, spans, strict=True):
             if not span.labels:
                 raise Problem("wrong type", f"a span of {name!r} has no label; expected one")
-            bounds = find_bounds(doc, span, record.text is None)
+            bounds = find_bounds(doc, record.trim(span), record.text is None)
             weight = _read_weight(raw) / len(span.labels)
             found += [Candidate(*bounds, label, weight) for label in span.labels]
         by_annotator[name] = found

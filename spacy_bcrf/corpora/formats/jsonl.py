@@ -55,7 +55,7 @@ def read_record(
     complete = fields.get("complete", spans is not None)
     if not isinstance(complete, bool):
         raise Problem("wrong type", f'"complete" must be true or false, got {_show(complete)}')
-    record = Record(
+    return Record(
         [place],
         text,
         words,
@@ -64,8 +64,6 @@ def read_record(
         labels and [reader.check_label(label, '"annotated_labels"') for label in labels],
         complete,
     )
-    record.n_trimmed = reader.n_trimmed
-    return record
 
 
 def count_spans(fields: dict[str, Any], tags: Sequence[str] = ()) -> int:
@@ -100,7 +98,6 @@ class _SpanReader:
         self, text: str | None, words: Sequence[str] | None, known_labels: frozenset[str] | None
     ) -> None:
         self.text, self.words, self.known_labels = text, words, known_labels
-        self.n_trimmed = 0
 
     def read(self, span: Any, what: str) -> RecordSpan:
         if not isinstance(span, dict):
@@ -125,7 +122,6 @@ class _SpanReader:
             if in_tokens:
                 start, end = self._words_in_text[start][0], self._words_in_text[end - 1][1]
             self._compare_text(span, start, end, what)
-            start, end = self._trim(start, end, what)
         label = span["label"]
         if isinstance(label, list) and not label:
             raise Problem(
@@ -174,17 +170,6 @@ class _SpanReader:
                     f'"{key}" of a {what} must be an integer, got {_show(bound)}: {_show(span)}',
                 )
         return span[keys[0]], span[keys[1]] + by_token
-
-    def _trim(self, start: int, end: int, what: str) -> tuple[int, int]:
-        """Trim white space at both ends."""
-        assert self.text is not None
-        content = self.text[start:end]
-        left = len(content) - len(content.lstrip())
-        right = len(content) - len(content.rstrip())
-        if left == len(content):
-            raise Problem("white space", f"{what} {start}:{end} is white space, {content!r}")
-        self.n_trimmed += bool(left or right)
-        return start + left, end - right
 
     def _compare_text(self, span: dict[str, Any], start: int, end: int, what: str) -> None:
         """Compare the span's own text, without white space, because tools change it."""

@@ -84,7 +84,5 @@ def merge(records: Sequence[Record]) -> Record:
         next((record.words for record in records if record.words), None),
         spans,
         [span for record in records for span in record.rejected],
-        None,
-        any(record.complete for record in records),
-        sum(record.n_trimmed for record in records),
+        complete=any(record.complete for record in records),
     )

@@ -1,0 +1,143 @@
+"""What a conversion read, wrote and left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spacy.attrs import ENT_IOB  # type: ignore[import-not-found]
+
+from bcrf.io.json_objects import Problem
+
+from .make_doc import Made
+from .record import Record
+
+
+@dataclass
+class Counts:
+    """Numbers of records and of their annotation.
+
+    A record is a sentence of columns, an object of JSON, or a document of brat. `ignored`,
+    `skipped` and `left_out` count by reason.
+    """
+
+    unit: str = "records"
+    docs: int = 0
+    used: int = 0
+    """Records in these documents: several sentences, or several answers about one text."""
+    ignored: Counter[str] = field(default_factory=Counter)
+    """Records that the annotator left open."""
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Records with a problem."""
+    entities: int = 0
+    ambiguous: int = 0
+    rejected: int = 0
+    repeated: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Spans of the documents that a Doc cannot have."""
+    ignored_spans: int = 0
+    skipped_spans: int = 0
+    trimmed: int = 0
+    tokens: int = 0
+    missing: int = 0
+    """Tokens with missing entity annotation."""
+    unannotated: int = 0
+    """Documents without spans, whose tokens are all missing."""
+    tags: int = 0
+    pos: int = 0
+    """Tokens with these values."""
+    unknown_spaces: int = 0
+    """Documents with unknown spaces: neither the file nor the language decides about them."""
+    scheme: str = ""
+    """The scheme of the entity tags, which the `repaired` tags violate; empty without tags."""
+    repaired: int = 0
+    assumed_outside: int = 0
+    """Words without an entity tag that became O."""
+    others: Counter[str] = field(default_factory=Counter)
+    """Further contents that a Doc cannot have, by kind."""
+
+    @property
+    def records(self) -> int:
+        """Number of records."""
+        return self.used + self.ignored.total() + self.skipped.total()
+
+    @property
+    def spans(self) -> int:
+        """Number of spans."""
+        found = self.entities + self.ambiguous + self.rejected + self.repeated
+        return found + self.left_out.total() + self.ignored_spans + self.skipped_spans
+
+    def add(self, record: Record, made: Made, spans_key: str | None) -> None:
+        """Count a record and the document made of it."""
+        doc = made.doc
+        self.docs += 1
+        self.used += len(record.places)
+        self.entities += made.entities
+        self.ambiguous += made.ambiguous
+        self.rejected += made.rejected
+        self.left_out.update(problem.reason for problem in made.left_out)
+        kept = made.entities + made.ambiguous + made.rejected + len(made.left_out)
+        self.repeated += record.n_spans - kept
+        self.trimmed += made.n_trimmed
+        self.tokens += len(doc)
+        for name in ("tags", "pos"):
+            values = getattr(record, name) or ()
+            setattr(self, name, getattr(self, name) + len(values) - values.count(None))
+        self.unknown_spaces += doc.has_unknown_spaces
+        if spans_key is None:
+            iob: Any = doc.to_array(ENT_IOB)
+            self.missing += int((iob == 0).sum())
+        elif not record.complete:
+            spans = doc.spans.get(spans_key, ())
+            self.missing += len(doc) - len({i for s in spans for i in range(s.start, s.end)})
+        else:
+            self.missing += sum(key[1] == "allowed_labels" for key in doc.user_data)
+        self.unannotated += not (record.complete or record.n_spans)
+
+    def skip(self, places: Sequence[str], n_spans: int, problem: Problem) -> None:
+        """Count records with a problem."""
+        self.skipped[problem.reason] += len(places)
+        self.skipped_spans += n_spans
+
+    def __str__(self) -> str:
+        spans = {
+            "entities": self.entities,
+            "ambiguous": self.ambiguous,
+            "rejected": self.rejected,
+            "repeated": self.repeated,
+            f"left out{_reasons(self.left_out)}": self.left_out.total(),
+            f"in ignored {self.unit}": self.ignored_spans,
+            f"in left out {self.unit}": self.skipped_spans,
+        }
+        summed = " + ".join(f"{n:,} {what}" for what, n in spans.items() if n)
+        ignored, skipped = (
+            f" + {found.total():,} {what}{_reasons(found)}" * bool(found)
+            for found, what in ((self.ignored, "ignored"), (self.skipped, "left out"))
+        )
+        scheme = f"entity tags in the scheme {self.scheme}, {self.repaired:,} of them repaired"
+        more = {
+            "tags": self.tags,
+            "pos": self.pos,
+            "tokens without a tag taken as O": self.assumed_outside,
+            "docs without annotation": self.unannotated,
+            "docs with unknown spaces": self.unknown_spaces,
+            "spans trimmed of white space": self.trimmed,
+            **{f"{what} left out": n for what, n in self.others.items()},
+        }
+        return "; ".join(
+            [
+                f"{self.records:,} {self.unit} read = {self.used:,} in {self.docs:,} docs"
+                f"{ignored}{skipped}",
+                f"{self.spans:,} spans = {summed}" if summed else "no spans",
+                f"{self.tokens:,} tokens"
+                + f", {self.missing:,} of them without entity annotation" * bool(self.missing),
+                *[scheme] * bool(self.scheme),
+                *(f"{n:,} {what}" for what, n in more.items() if n),
+            ]
+        )
+
+
+def _reasons(found: Counter[str]) -> str:
+    return f" ({', '.join(f'{n:,} {reason}' for reason, n in found.most_common())})"
