@@ -12,7 +12,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import minibatch
 
-from bcrf.chain import CRF, Inference, Potentials, nbest
+from bcrf.chain import CRF, Inference, Potentials, nbest, span_candidates
 from bcrf.chain.side_by_side import nbest_side_by_side
 from spacy_bcrf.annotation.arrays import doc_lengths, find_bounds, split_spans
 from spacy_bcrf.annotation.display import html_table
@@ -28,6 +28,9 @@ from .uncertainty import (
     measure_entities,
     measure_tokens,
 )
+
+MORE = 4
+"""`nbest` of several layers reads so many times n labelings, since some have the same spans."""
 
 
 class Alternative(NamedTuple):
@@ -115,18 +118,25 @@ class PosteriorQueries:
     def nbest(
         self: Component, docs: Iterable[Doc], n: int = 5, *, ignore_annotation: bool = True
     ) -> list[Alternatives]:
-        """Return up to n labelings of each document, the best first."""
-        ops = self.model.ops
+        """Return up to n labelings of each document, the best first.
+
+        Labelings of several layers with the same spans are one alternative: the n best are among
+        the `MORE` n best labelings, and have their exact probabilities.
+        """
+        ops, codec = self.model.ops, self.codec
         found = []
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
-            log_z = by_document(ops.to_numpy(CRF().log_partition(posterior)), self.codec)
-            lists = [tuple(map(ops.to_numpy, found)) for found in nbest(posterior, n)]
-            for doc, of_doc, z in zip(
-                batch, minibatch(lists, self.codec.n_chains), log_z, strict=True
-            ):
+            log_z = by_document(ops.to_numpy(CRF().log_partition(posterior)), codec)
+            n_labelings = MORE * n if codec.has_layers else n
+            lists = [tuple(map(ops.to_numpy, best)) for best in nbest(posterior, n_labelings)]
+            by_doc = minibatch(lists, codec.n_chains)
+            for i, (doc, of_doc, z) in enumerate(zip(batch, by_doc, log_z, strict=True)):
+                if codec.has_layers:
+                    chains = np.arange(i * codec.n_chains, (i + 1) * codec.n_chains)
+                    of_doc = codec.merge_layers(posterior.take(chains), of_doc, n_labelings, ops)
                 tags, scores = nbest_side_by_side(of_doc, n)
                 p = np.exp(scores - z).clip(max=1).tolist()
-                labelings = (self.codec.interpret(doc, ids) for ids in tags)
+                labelings = (codec.interpret(doc, ids) for ids in tags)
                 pairs = zip(labelings, p, strict=True)
                 found.append(Alternatives(Alternative(*pair) for pair in pairs))
         return found
@@ -176,8 +186,10 @@ class PosteriorQueries:
         found = [np.zeros(0)]
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
             if per == "entity":
-                spans = codec.candidates(posterior, MIN_CANDIDATE, ops)
-                found.append(measure_entities(split_spans(batch, *spans), by))
+                spans = span_candidates(posterior, codec.span_tags(ops), MIN_CANDIDATE)
+                sequences = [doc for doc in batch for _ in range(codec.n_chains)]
+                by_sequence = split_spans(sequences, *map(ops.to_numpy, spans))
+                found.append(measure_entities(by_sequence, by, codec.n_chains))
             else:
                 measure = measure_tokens if per == "token" else measure_documents
                 found.append(ops.to_numpy(measure(posterior, by, codec.n_chains)))

@@ -6,7 +6,7 @@ measures of a whole document sort by length. The measures per token and per enti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,17 +58,23 @@ Span = tuple[int, int, Any, float]
 """First token, one past the last token, label, probability."""
 
 
-def measure_entities(docs: Iterable[Sequence[Span]], by: str) -> NDArray[np.float64]:
+def measure_entities(
+    sequences: Sequence[Sequence[Span]], by: str, n_chains: int = 1
+) -> NDArray[np.float64]:
     """Return uncertainties (B,), the mean over possible entities, 0 for a document without one.
 
-    docs: the spans of each document with a probability of at least MIN_CANDIDATE. A possible entity
-    is the most probable span and all spans that overlap it; the next one is the most probable of
-    the other spans. Its outcomes are its spans and, with the rest of the probability, none.
+    sequences: the spans of each document, in each of its chains side by side, with a probability of
+    at least MIN_CANDIDATE. A possible entity is the most probable span of a chain and all its spans
+    that overlap it; the next one is the most probable of the other spans. Its outcomes are its
+    spans and, with the rest of the probability, none. Spans of different chains are independent, so
+    they are no outcomes of one entity.
     entropy: of the outcomes, in nats. confidence: 1 - p(best). margin: 1 - (p(best) - p(second
     best)).
     """
     measure = _OF_OUTCOMES[by]
-    return np.array([_mean([measure(p) for p in _find_outcomes(spans)]) for spans in docs])
+    found = [[measure(p) for p in _find_outcomes(spans)] for spans in sequences]
+    by_doc = (found[i : i + n_chains] for i in range(0, len(found), n_chains))
+    return np.array([_mean([value for values in doc for value in values]) for doc in by_doc])
 
 
 def _find_outcomes(spans: Sequence[Span]) -> list[NDArray[np.float64]]:

@@ -208,10 +208,14 @@ def test_answers_equal_an_enumeration(case, monkeypatch):
         assert {k for k in best if first_token <= k[0] < first_token + n} == {
             (s + first_token, e + first_token, pipe.labels.index(x)) for s, e, x in top
         }
+        by_spans = {}
+        for (_, spans), p_labeling in joint.items():
+            by_spans[spans] = by_spans.get(spans, 0) + p_labeling
+        ranked_sets = sorted(by_spans.items(), key=lambda pair: -pair[1])
         assert [x.probability for x in lists[i]] == pytest.approx(
-            [p for _, p in ranked[:4]], rel=1e-4
+            [p for _, p in ranked_sets[:4]], rel=1e-4
         )
-        for alternative, ((_, spans), _) in zip(lists[i], ranked, strict=False):
+        for alternative, (spans, _) in zip(lists[i], ranked_sets, strict=False):
             shown = {(s.start, s.end, s.label_) for s in alternative.annotation}
             assert shown == set(spans)
         nats = -sum(p * math.log(p) for p in joint.values() if p > 0)
@@ -220,6 +224,32 @@ def test_answers_equal_an_enumeration(case, monkeypatch):
         assert confidences[i] == pytest.approx(1 - (probability - second), abs=1e-4)
         first_row, first_token = first_row + n * n_chains, first_token + n
     assert n_seen == len(by_span)
+
+
+def test_spans_of_different_labels_are_no_alternatives(monkeypatch):
+    nlp, pipe = make(labels=["A", "B"])
+    doc = nlp.make_doc("a b")
+    found = pipe.find_potentials([doc])
+    unary = np.full_like(found.unary, -20.0)
+    first, _, last, single = (int(tag[0]) for tag in pipe.codec.span_tags(pipe.model.ops))
+    # A is 0:2, and B within it is 0:1, both almost surely.
+    for row, tag in enumerate([first, last, single, 0]):
+        unary[row, tag] = 0
+    changed = found.with_scores(unary, found.transitions)
+    monkeypatch.setattr(pipe, "find_potentials", lambda *_: changed)
+    assert pipe.uncertainty([doc], per="document")[0] < 1e-5
+    for by in ("entropy", "confidence", "margin"):
+        assert pipe.uncertainty([doc], by, per="entity")[0] < 1e-5
+
+
+def test_a_gold_span_that_a_group_has_twice_counts_once():
+    nlp, pipe = make(labels=["A"])
+    doc = gold_doc(nlp, WORDS, (0, 2, "A"), (0, 2, "A"), (3, 4, "A"))
+    assert [(s.start, s.end) for s in pipe.codec.find_spans(doc)] == [(0, 2), (3, 4)]
+    flat = nlp.add_pipe("bcrf_chunker", config={"spans_key": KEY})
+    flat.add_label("A")
+    gold = flat.read_gold([Example(nlp.make_doc(" ".join(WORDS)), doc)])
+    assert not gold.problems and (gold.tags > 0).sum() == 3
 
 
 def test_the_score_of_a_span_in_two_layers_is_the_probability_of_either():

@@ -12,7 +12,7 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from bcrf.chain import Constraints, Potentials
+from bcrf.chain import Constraints, Potentials, SpanTags
 from spacy_bcrf.annotation.arrays import Attributes, Bools, DocBatch, Values
 from spacy_bcrf.annotation.extensions import Key, UserData
 
@@ -28,6 +28,9 @@ SpanArrays = tuple[
     NDArray[np.integer], NDArray[np.integer], NDArray[np.integer], NDArray[np.floating]
 ]
 """Starts, ends, labels and probabilities (M,) of spans. Positions are flat."""
+
+Labelings = tuple[NDArray[np.int32], NDArray[np.floating]]
+"""Tags (m, L) of the m best labelings, and their scores (m,) in descending order."""
 
 ScoredSpans = tuple[list[tuple[int, int, int]], NDArray[np.floating]]
 """The predictions of a document as (start, end, label), and their probabilities, float32."""
@@ -60,6 +63,9 @@ class Codec(Protocol):
 
     state: dict[str, Any] = {}  # noqa: RUF012
     """JSON values that initialization finds and that define the tags. They are saved."""
+
+    has_layers: bool = False
+    """Whether several chains have the same labels, so that labelings can have the same spans."""
 
     may_overlap: ClassVar[bool] = False
     """Whether predictions may overlap. They are written by `write_spans`."""
@@ -211,6 +217,10 @@ class Codec(Protocol):
         """Raise ValueError if predictions cannot keep a promise of "precision" or "recall"."""
         return
 
+    def span_tags(self, ops: Ops) -> SpanTags:
+        """Return the tag ids of the spans of each slot of a chain, on the device of `ops`."""
+        raise NotImplementedError(f"{self.what} are no spans")
+
     def candidates(self, posterior: Potentials, threshold: float, ops: Ops) -> SpanArrays:
         """Return all spans of at least this probability in order of the text.
 
@@ -253,6 +263,17 @@ class Codec(Protocol):
 
         Predictions without gold annotation are left out.
         """
+
+    def merge_layers(
+        self, posterior: Potentials, lists: Sequence[Labelings], n: int, ops: Ops
+    ) -> list[Labelings]:
+        """Return the best labelings of one document with different spans, by group of chains.
+
+        posterior, lists: of its chains. n: the number of labelings of a group to merge. The score
+        of a labeling becomes that of all labelings with its spans. Only for codecs with
+        `has_layers`.
+        """
+        raise NotImplementedError
 
     def first_chain(self, label: int) -> int:
         """Return the chain of a label's outermost spans."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 
 from bcrf.chain import Potentials, span_candidates, span_posteriors
-from bcrf.chain.side_by_side import rows_by_chain
+from bcrf.chain.side_by_side import nbest_side_by_side, rows_by_chain
 from bcrf.chain.span_posteriors import stretch_posteriors
 from spacy_bcrf.annotation.arrays import (
     Bools,
@@ -31,9 +32,10 @@ from spacy_bcrf.annotation.partial import (
     find_labels,
 )
 
-from .codec import Ops, Predictions, ScoredSpans, SpanArrays, Tags, Unit
+from .codec import Labelings, Ops, Predictions, ScoredSpans, SpanArrays, Tags, Unit
 from .layers import Layers, choose_layers
 from .span_group import SpanGroupCodec, align_spans, check_span
+from .span_sets import score_span_set
 from .spans import PartialSpanCodec
 
 UNKNOWN_LABEL = 2**32
@@ -78,6 +80,7 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         layers.set_labels(labels, strings, self.state["layers_by_label"])
         super().set_labels([str(slot) for slot in range(layers.n_slots)], strings)
         self.labels, self.n_chains = tuple(labels), layers.n_chains
+        self.has_layers = layers.chains.shape[1] > 1
         self.tags_per_label = len(self.tags)
         self.tags = layers.name_tags(self.tags)
         # Chains of fewer labels than the largest group have slots that nothing may use.
@@ -277,6 +280,38 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
     def _predictions(self, tags: Any, lengths: Any) -> Predictions:
         """Return the spans of all layers in order of the text, each once."""
         return _distinct(np.column_stack(self.locate(tags, lengths)[0]))
+
+    def merge_layers(
+        self, posterior: Potentials, lists: Sequence[Labelings], n: int, ops: Ops
+    ) -> list[Labelings]:
+        """Return the best labelings with different spans of each group, see `Codec`."""
+        merged: list[Labelings] = []
+        unary, transitions = map(ops.to_numpy, (posterior.unary, posterior.transitions))
+        unary = unary.reshape(self.n_chains, -1, unary.shape[1]).astype("float64")
+        length = unary.shape[1]
+        if transitions.ndim == 3:
+            transitions = transitions.reshape(self.n_chains, length, *transitions.shape[1:])
+        for _, group in groupby(range(self.n_chains), lambda i: self._layers.units[i][0]):
+            chains = list(group)
+            if len(chains) == 1:
+                merged.append(lists[chains[0]])
+                continue
+            edges = transitions if transitions.ndim == 2 else transitions[chains]
+            labelings: dict[frozenset[Any], NDArray] = {}
+            for tags in nbest_side_by_side([lists[chain] for chain in chains], n)[0]:
+                found = self.scheme.decode_ids(tags, np.full(len(chains), length))
+                starts, ends, slots = (part.tolist() for part in found)
+                layers = [start // length for start in starts]
+                spans = (
+                    (start - layer * length, end - layer * length, slot)
+                    for start, end, slot, layer in zip(starts, ends, slots, layers, strict=True)
+                )
+                labelings.setdefault(frozenset(spans), tags)
+            of_spans = self.entities.span_tags
+            scores = [score_span_set(unary[chains], edges, spans, of_spans) for spans in labelings]
+            order = np.argsort(-np.array(scores), kind="stable")
+            merged.append((np.array([*labelings.values()])[order], np.array(scores)[order]))
+        return merged
 
     def first_chain(self, label: int) -> int:
         """Return the chain of a label's outermost spans."""

@@ -45,14 +45,17 @@ class SpanGroupCodec(SpanCodec):
         return {span.label_ for span in doc.spans.get(self._key, []) if span.label}
 
     def find_spans(self, doc: Doc) -> list[Span]:
-        return list(doc.spans.get(self._key, ()))
+        """Return the spans of the group, each once."""
+        spans = doc.spans.get(self._key, ())
+        return list({(span.start, span.end, span.label): span for span in spans}.values())
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return the gold spans as ENT_IOB and ENT_TYPE (N, 2), and problems by example."""
         return read_gold(examples, 2, self._align, self._read)
 
     def _read(self, doc: Doc) -> Values:
-        return _encode_spans(doc.spans.get(self._key, None), len(doc))
+        spans = self.find_spans(doc) if self._key in doc.spans else None
+        return _encode_spans(spans, len(doc))
 
     def _align(self, example: Example) -> Values:
         if self._key not in example.reference.spans:

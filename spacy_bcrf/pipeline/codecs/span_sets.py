@@ -1,0 +1,91 @@
+"""Labelings of several layers that have the same spans."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bcrf.chain import SpanTags
+
+Span = tuple[int, int, int]
+"""First token, one past the last token, slot."""
+
+
+def score_span_set(
+    unary: NDArray[np.floating],
+    transitions: NDArray[np.floating],
+    spans: Collection[Span],
+    tags: SpanTags,
+) -> float:
+    """Return the log of the summed exp(score) of all labelings of L layers with these spans.
+
+    A span may be in one layer or in several. The forward algorithm over joint states: a state says
+    which span each layer is in, and all spans at a token are in some layer.
+
+    unary: (L, n, T). transitions: (T, T), or (L, n, T, T) from each token to the next. tags: of the
+    slots.
+    """
+    n_layers, length = unary.shape[:2]
+    if not length:
+        return 0.0
+    first = list(_states(spans, 0, n_layers))
+    scores = {state: _score_token(unary, state, 0, tags) for state in first}
+    for token in range(1, length):
+        edges = transitions if transitions.ndim == 2 else transitions[:, token - 1]
+        new = {}
+        for state in _states(spans, token, n_layers):
+            came = [
+                score + _score_edges(edges, old, state, token, tags)
+                for old, score in scores.items()
+                if all(map(_may_follow, old, state, [token] * n_layers))
+            ]
+            total = np.logaddexp.reduce(came) if came else -np.inf
+            new[state] = total + _score_token(unary, state, token, tags)
+        scores = new
+    return float(np.logaddexp.reduce(list(scores.values())))
+
+
+State = tuple[Span | None, ...]
+
+
+def _states(spans: Collection[Span], token: int, n_layers: int) -> Iterator[State]:
+    """Yield the joint states of L layers at a token."""
+    here = {span for span in spans if span[0] <= token < span[1]}
+    for state in product([None, *here], repeat=n_layers):
+        if here <= {*state}:
+            yield state
+
+
+def _may_follow(old: Span | None, new: Span | None, token: int) -> bool:
+    """Return whether a layer in the span `new` at a token may be in `old` at the one before."""
+    goes_on = old is not None and old[1] > token
+    began = new is not None and new[0] < token
+    return old == new if goes_on or began else True
+
+
+def _tag(span: Span | None, token: int, tags: SpanTags) -> int:
+    if span is None:
+        return 0
+    start, end, slot = span
+    if end - start == 1:
+        return int(tags.single[slot])
+    kind = tags.first if token == start else tags.last if token == end - 1 else tags.inside
+    return int(kind[slot])
+
+
+def _score_token(unary: NDArray, state: State, token: int, tags: SpanTags) -> float:
+    return sum(
+        float(unary[layer, token, _tag(span, token, tags)]) for layer, span in enumerate(state)
+    )
+
+
+def _score_edges(edges: NDArray, old: State, new: State, token: int, tags: SpanTags) -> float:
+    """Return the score of the transitions of all layers to a token."""
+    pairs = [
+        (_tag(a, token - 1, tags), _tag(b, token, tags)) for a, b in zip(old, new, strict=True)
+    ]
+    by_layer = edges if edges.ndim == 3 else [edges] * len(pairs)
+    return sum(float(w[pair]) for w, pair in zip(by_layer, pairs, strict=True))
