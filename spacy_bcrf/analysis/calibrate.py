@@ -281,8 +281,7 @@ def calibrate(
         "calibrated_on": hash_texts(gold)[:N_HASHES],
     }
     for setting, value in settings.items():
-        labeler.configure(setting, value)
-        nlp.get_pipe_config(name)[setting] = value
+        labeler.change_setting(setting, value)
     correct = calibration.correct
     unknown = sorted(calibration.labels - set(labeler.labels))
     return Calibrated(

@@ -263,9 +263,7 @@ def sum_pipelines(name: str, pipelines: dict[str, Language], weights: Sequence[f
     unfitted: dict[str, Any] = {"temperature": 1.0, "threshold": 0.0, "control": None}
     unfitted |= {"calibration": None, "calibrated_on": []}
     for setting, value in unfitted.items():
-        target.configure(setting, value)
-        if setting in config:  # not all components have a threshold
-            config[setting] = value
+        target.change_setting(setting, value)
     config["model"] = {"@architectures": "spacy-bcrf.Sum.v1", "decoder": "viterbi"}
     config["model"] |= {"weights": by_name, "parts": blocks}
     return nlp

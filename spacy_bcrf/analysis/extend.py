@@ -17,6 +17,7 @@ from bcrf.chain import CRF, Marginals, Potentials
 from bcrf.chain.distillation import rename_tags
 from spacy_bcrf.annotation.arrays import Bools, allowed_tags, doc_lengths, find_bounds
 from spacy_bcrf.layers.linear_chain import sparse_chains
+from spacy_bcrf.pipeline.gold import find_cause
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.pipeline.soft_gold import append_tags
@@ -83,7 +84,7 @@ def read_extension(
             word = example.predicted[token].text
             problems.setdefault(i, f"{word!r} (token {token}) has no annotation of {new}")
         elif not values[i] > -np.inf:
-            problems.setdefault(i, f"{codec.restrictions} forbid it")
+            problems.setdefault(i, find_cause(codec, example))
     return extensions, problems
 
 
@@ -128,7 +129,7 @@ def read_chains(
             word = examples[i].predicted[token].text
             problems.setdefault(i, f"{word!r} (token {token}) has no annotation of a new label")
         elif not is_possible[i]:
-            problems.setdefault(i, f"{codec.restrictions} forbid it")
+            problems.setdefault(i, find_cause(codec, examples[i]))
     return by_doc, problems
 
 

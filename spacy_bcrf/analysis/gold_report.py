@@ -19,7 +19,7 @@ from bcrf.chain.side_by_side import rows_by_chain
 from spacy_bcrf.annotation.arrays import UNKNOWN, allowed_tags, doc_lengths
 from spacy_bcrf.pipeline.codecs.entities import EntityCodec
 from spacy_bcrf.pipeline.config_errors import naming
-from spacy_bcrf.pipeline.gold import Gold
+from spacy_bcrf.pipeline.gold import Gold, find_trimmed
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
@@ -44,10 +44,10 @@ class GoldReport(Result):
     infeasible documents are missing.
     labels: spans by label; a tag counts as a span of one token. lengths: spans by their length, in
     characters for words and in tokens otherwise. overlapping: spans that overlap an earlier one.
-    whitespace: spans that start or end on whitespace. by_label: of entities, see `COLUMNS`. lost:
-    spans that the tags of the component cannot express; training leaves them out. named,
-    named_lost: the first infeasible documents and lost spans, each with the index and the start of
-    the text, and the reason.
+    whitespace: spans that start or end on whitespace; training trims them. by_label: of entities,
+    see `COLUMNS`. lost: spans that the tags of the component cannot express; training leaves them
+    out. named, named_lost, named_whitespace: the first infeasible documents and such spans, each
+    with the index and the start of the text, and the reason.
     """
 
     docs: int = 0
@@ -67,6 +67,7 @@ class GoldReport(Result):
     by_label: dict[str, Counter[str]] = field(default_factory=dict)
     named: list[str] = field(default_factory=list)
     named_lost: list[str] = field(default_factory=list)
+    named_whitespace: list[str] = field(default_factory=list)
 
     def length_quantile(self, share: float) -> int:
         """Return the least length that this share of the spans does not exceed; 0 without spans."""
@@ -93,6 +94,10 @@ class GoldReport(Result):
             for problem in pipe.codec.find_lost(example):
                 self.lost += 1
                 self._name(self.named_lost, example, problem)
+            for span in find_trimmed(pipe.codec, example.reference):
+                self.whitespace += 1
+                where = f"{span.label_} {span.text!r} (tokens {span.start}:{span.end})"
+                self._name(self.named_whitespace, example, where)
             self.docs += 1
             self._add_spans(pipe, pipe.codec.find_spans(example.reference))
         if isinstance(pipe.codec, EntityCodec):
@@ -121,7 +126,6 @@ class GoldReport(Result):
             if (length := pipe.codec.length(span)) is not None:
                 self.lengths[length] += 1
             self.overlapping += span.start < covered
-            self.whitespace += bool(len(span) and (span[0].is_space or span[-1].is_space))
             covered = max(covered, span.end)
 
     def _add_labels(self, pipe: SequenceLabeler, examples: Sequence[Example], gold: Gold) -> None:

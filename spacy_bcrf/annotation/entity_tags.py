@@ -241,6 +241,30 @@ class EntityTags:
         return (first[:, None] + np.arange(self._n_prefixes)).ravel()
 
 
+def trim_whitespace(values: Values, is_space: Bools, first: Bools) -> Values:
+    """Return ENT_IOB and ENT_TYPE (N, 2) in which no entity has whitespace at an edge.
+
+    An entity of whitespace alone becomes O. is_space: mask (N,) of tokens.
+    """
+    iob, types = values.T
+    inside = _in_entity(iob, types)
+    if not (inside & is_space).any():
+        return values
+    starts = inside & ((iob == BEGIN) | ~_after(inside, first))
+    entity, tokens, n = starts.cumsum() - 1, np.arange(len(iob)), int(starts.sum())
+    words = np.flatnonzero(inside & ~is_space)
+    begin, last = np.full(n, len(iob)), np.full(n, -1)
+    np.minimum.at(begin, entity[words], words)
+    np.maximum.at(last, entity[words], words)
+    edge = inside.copy()
+    edge[inside] = (tokens < begin[entity])[inside] | (tokens > last[entity])[inside]
+    trimmed = values.copy()
+    trimmed[edge] = OUTSIDE, 0
+    moved = begin[(begin > np.flatnonzero(starts)) & (last >= 0)]
+    trimmed[moved, 0] = BEGIN
+    return trimmed
+
+
 def _in_entity(iob: Values, types: Values) -> Bools:
     """Return a mask (N,) of the tokens of entities."""
     return ((iob == BEGIN) | (iob == INSIDE)) & (types > 0)

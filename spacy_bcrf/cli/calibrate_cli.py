@@ -70,7 +70,7 @@ def calibrate_cli(
                 "error can rise all the same"
             ]
         )
-    target = store(nlp, output, model)
+    target = store(nlp, output, model, name)
     if not no_plot:
         draw(found, plot or target / f"calibration-{name}.png")
     return f"python -m spacy bcrf control {target} NEW.spacy, documents that are not in {dev}"

@@ -115,7 +115,7 @@ def control_cli(
     if found.kind == "recall":
         typer.echo(f"{found.n_candidates / max(1, found.n_docs):.2f} candidates a document")
     print_notes([*found.notes, ASSUMPTION])
-    target = store(nlp, output, model)
+    target = store(nlp, output, model, name)
     return f"python -m spacy bcrf report {target} TEST.spacy --output report.html"
 
 

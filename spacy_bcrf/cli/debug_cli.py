@@ -179,14 +179,17 @@ def show(name: str, reports: dict[str, GoldReport]) -> Iterator[str]:
     if "dev" in reports and (only := reports["dev"].labels.keys() - reports["train"].labels.keys()):
         yield f"Warning: labels that only dev has: {', '.join(sorted(only))}"
     for part, found in reports.items():
-        for n, what in (
-            (found.overlapping, "overlap an earlier span. Only bcrf_spans learns all of them"),
-            (found.whitespace, "start or end on whitespace"),
-            (found.lost, "are in no layer. Training leaves them out. The first:"),
+        overlap = "overlap an earlier span. Only bcrf_spans learns all of them"
+        whitespace = "start or end on whitespace. Training trims them. The first:"
+        lost = "are in no layer. Training leaves them out. The first:"
+        for n, what, named in (
+            (found.overlapping, overlap, []),
+            (found.whitespace, whitespace, found.named_whitespace),
+            (found.lost, lost, found.named_lost),
         ):
             if n:
                 yield f"Warning: {part}: {n:,} spans {what}"
-        yield from (f"- {problem}" for problem in found.named_lost)
+            yield from (f"- {problem}" for problem in named)
         if found.infeasible:
             yield (
                 f"Warning: {part}: {found.infeasible:,} documents have forbidden annotation. "

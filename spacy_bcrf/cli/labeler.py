@@ -1,7 +1,9 @@
 """Loading of a trained pipeline and one of its components, and storing what a command fits."""
 
 from pathlib import Path
+from typing import Any
 
+import srsly
 import typer
 from spacy.cli._util import setup_gpu
 from spacy.language import Language
@@ -35,7 +37,7 @@ def load_labeler(
 def check_destination(model: str, dev: Path, output: Path | None, inplace: bool) -> None:
     """Raise ValueError if a fitted setting cannot be stored, or if dev has other files than .spacy.
 
-    output: a new folder for the pipeline. inplace: change the config of the folder `model` instead.
+    output: a new folder for the pipeline. inplace: change settings in the folder `model` instead.
     """
     if (output is None) == (not inplace):
         raise ValueError(
@@ -55,17 +57,20 @@ def read_gold(nlp: Language, dev: Path) -> list[Doc]:
     return docs
 
 
-def store(nlp: Language, output: Path | None, model: str = "") -> Path:
+def store(nlp: Language, output: Path | None, model: str = "", name: str = "") -> Path:
     """Store a pipeline, say so, and return the folder.
 
-    output: a new folder, None to change the config of the folder `model`.
+    output: a new folder, None to change the settings of the component `name` in the folder `model`.
     """
     if output is not None:
         with replacing_folder(output) as part:
             nlp.to_disk(part)
     else:
-        with replacing(Path(model) / "config.cfg") as part:
-            nlp.config.to_disk(part)
+        # The component has all settings that code changes. In a config, spaCy would double each "$"
+        # of a label at every save.
+        pipe: Any = nlp.get_pipe(name)
+        with replacing(Path(model) / name / "cfg") as part:
+            srsly.write_json(part, pipe.cfg)
     target = Path(model) if output is None else output
     typer.echo(f"stored in {target}")
     return target

@@ -19,6 +19,6 @@ NewFolder = Annotated[
 ]
 TargetFolder = Annotated[Path | None, Opt("--output", "-o", help="Folder to save the pipeline to")]
 Inplace = Annotated[
-    bool, Opt("--inplace", help="Change MODEL in place of --output: only its config.cfg")
+    bool, Opt("--inplace", help="Change the component's settings in MODEL, in place of --output")
 ]
 Passes = Annotated[int, Opt("--passes", help="Passes over the documents", min=1)]

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.tokens import Doc
+from spacy.attrs import ENT_IOB  # type: ignore[import-not-found]
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from bcrf import kernels
@@ -89,7 +90,7 @@ def read_gold(codec: Codec, examples: Sequence[Example], model: LabelingModel) -
         allowed = allowed if lattice is None else allowed & lattice
         found = feasible(allowed, lengths.repeat(n_chains), codec.constraints)
         for i in np.flatnonzero(~found.reshape(-1, n_chains).all(axis=1)).tolist():
-            problems.setdefault(i, f"{codec.restrictions} forbid it")
+            problems.setdefault(i, find_cause(codec, examples[i]))
     for i in problems:
         by_doc[i][:] = True if tags.dtype == bool else UNKNOWN
     kept = [
@@ -103,6 +104,31 @@ def read_gold(codec: Codec, examples: Sequence[Example], model: LabelingModel) -
 def find_lattice(codec: Codec, docs: Sequence[Doc]) -> Bools | None:
     """Return the lattice, the open tags (N, T) of documents; None if all are open."""
     return codec.open_tags(DocBatch(docs, codec.attributes))[0] if codec.attributes else None
+
+
+def find_cause(codec: Codec, example: Example) -> str:
+    """Return why the constraints forbid the gold of an example: the first span, or all of them."""
+    presets = codec.find_spans(example.predicted) if ENT_IOB in codec.attributes else []
+    for span in codec.find_spans(example.reference) if codec.unit == "span" else []:
+        for found in example.get_aligned_spans_y2x([span], allow_overlap=True):
+            if any(token.is_sent_start for token in found[1:]):
+                return f"{_name(found)} crosses a sentence start"
+            for preset in presets:
+                bounds = preset.start, preset.end, preset.label
+                overlaps = preset.start < found.end and found.start < preset.end
+                if overlaps and bounds != (found.start, found.end, found.label):
+                    return f"{_name(found)} contradicts the preset entity {_name(preset)}"
+    return f"{codec.restrictions} forbid it"
+
+
+def find_trimmed(codec: Codec, doc: Doc) -> list[Span]:
+    """Return the spans of a gold document that start or end on whitespace."""
+    spans = codec.find_spans(doc) if codec.unit == "span" else []
+    return [s for s in spans if len(s) and (s[0].is_space or s[-1].is_space)]
+
+
+def _name(span: Span) -> str:
+    return f"{span.label_} {span.text!r} (tokens {span.start}:{span.end})"
 
 
 def _find_partial(

@@ -189,12 +189,6 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
         """Return the additional losses of the settings."""
         return []
 
-    def configure(self, name: str, value: Any) -> None:
-        """Change one of `settings` together with the config: saving records no change by code."""
-        self.change_setting(name, value)
-        self._configured = {**self._configured, name: self.settings[name]}
-        self._record_changes()
-
     def _record_changes(self) -> None:
         """Record the settings that code has changed, which are saved with the component."""
         self.cfg["changed"] = record_changes(self._configured, self.settings)

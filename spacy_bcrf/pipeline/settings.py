@@ -6,6 +6,7 @@ Every `Language()` imports this module, so it imports no kernels.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
@@ -255,14 +256,22 @@ class Setting(Generic[T]):
 
 
 def record_changes(configured: dict[str, Any], current: dict[str, Any]) -> str:
-    """Return the settings that code has changed as JSON text: name -> (configured, current)."""
+    """Return the settings to save as JSON text: name -> (configured, current).
+
+    These are the settings that code has changed, and all with a "$", which spaCy doubles in a
+    config at every save.
+    """
     changed = {
         name: (configured[name], value)
         for name, value in current.items()
-        if value != configured[name]
+        if value != configured[name] or "$" in json.dumps(value)
     }
     # spaCy's own JSON reader changes the last digit of some numbers.
     return json.dumps(changed)
+
+
+def _single_dollars(value: Any) -> str:
+    return re.sub(r"\$+", "$", json.dumps(value))
 
 
 def apply_changes(
@@ -278,5 +287,5 @@ def apply_changes(
                 f"[{name}] the saved component has the unknown setting {setting!r}; expected one "
                 f"of {', '.join(configured)}"
             )
-        if configured[setting] == was_configured:
+        if _single_dollars(configured[setting]) == _single_dollars(was_configured):
             change(setting, value)

@@ -25,7 +25,7 @@ from spacy_bcrf.layers.linear_chain import find_obstacle, sparse_chains
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from .codecs import Codec
-from .gold import Gold, Problems
+from .gold import Gold, Problems, find_trimmed
 from .prediction import BATCH_SIZE, Component, describe
 
 SAMPLE_SIZE = 10
@@ -116,7 +116,7 @@ class Corpus:
     """What one pass over the training data finds. It keeps no document but the sample.
 
     labels: all labels. used: the labels of spans. annotated: the labels in `annotated_labels`.
-    layers: see `Codec.count_layers`.
+    layers: see `Codec.count_layers`. n_trimmed: spans with whitespace at an edge.
     """
 
     n_docs: int = 0
@@ -126,6 +126,7 @@ class Corpus:
     annotated: set[str] = field(default_factory=set)
     problems: Problems = field(default_factory=Problems)
     layers: Counter[tuple[str, int]] = field(default_factory=Counter)
+    n_trimmed: int = 0
 
 
 def read_corpus(
@@ -164,6 +165,7 @@ def read_corpus(
             found.used |= pipe.codec.find_used_labels(reference)
             found.annotated.update(pipe.codec.annotated_labels(reference) or ())
             found.layers.update(pipe.codec.count_layers(example))
+            found.n_trimmed += len(find_trimmed(pipe.codec, reference))
         if labels is None and len(found.labels) > known:
             set_labels(sorted(found.labels))
         docs = [example.predicted for example in batch]
@@ -251,6 +253,13 @@ def _check_corpus(pipe: Component, corpus: Corpus) -> None:
         raise ValueError(
             f"[{name}] the examples have unknown labels: {', '.join(unknown)}. The component has "
             f"{', '.join(codec.labels)}"
+        )
+    if corpus.n_trimmed:
+        warnings.warn(
+            f"[{name}] {corpus.n_trimmed:,} spans of the training data start or end on whitespace. "
+            "Training trims them, and evaluation does not. `python -m spacy bcrf debug` names the "
+            "first ones",
+            stacklevel=3,
         )
     if unused := sorted(corpus.annotated - corpus.used):
         warnings.warn(

@@ -57,7 +57,6 @@ def ner(nlp):
     pipe = nlp.get_pipe("bcrf_ner")
     yield pipe
     pipe.control, pipe.threshold, pipe.temperature, pipe.annotate = None, 0.0, 1.0, ()
-    nlp.get_pipe_config("bcrf_ner")["control"] = None
 
 
 def make_units(n_docs, error_rate, seed):
@@ -386,6 +385,25 @@ def test_settings_are_saved(nlp, ner, tmp_path):
     nlp.get_pipe_config("bcrf_ner")["control"] = None
     configured = spacy.util.load_model_from_config(config).get_pipe("bcrf_ner").control
     assert configured == loaded.control
+
+
+def test_labels_with_a_dollar_keep_their_settings(tmp_path):
+    """spaCy doubles each $ of a config at every save."""
+    nlp = spacy.blank("xx")
+    ner = nlp.add_pipe("bcrf_ner", config={"threshold": {"US$": 0.25}})
+    gold = Doc(nlp.vocab, words=["1", "US$"], ents=["O", "B-US$"])
+    nlp.initialize(lambda: [Example(Doc(nlp.vocab, words=["1", "US$"]), gold)])
+    control(nlp, [gold] * 60, "bcrf_ner", recall=0.5)
+    maps = {"slopes": [1.0, 1.0], "intercepts": [0.0, 0.0]}
+    ner.calibration = {"by": "label", "groups": ["US$"], **maps}
+    for i in range(3):
+        nlp.to_disk(tmp_path / str(i))
+        nlp = spacy.load(tmp_path / str(i))
+    loaded = nlp.get_pipe("bcrf_ner")
+    assert loaded.control.labels == ("US$",) and loaded.threshold == {"US$": 0.25}
+    assert loaded.calibration.groups == ("US$",)
+    assert nlp.config["components"]["bcrf_ner"]["control"] is None
+    nlp("1 US$")
 
 
 @pytest.mark.parametrize(

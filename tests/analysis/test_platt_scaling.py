@@ -102,7 +102,7 @@ def test_confidences_of_entities_are_mapped_and_predictions_stay(by, groups):
     before = nlp(gold.text)
     raw = [ent._.confidence for ent in before.ents]
     assert len(raw) == 2
-    pipe.configure("calibration", {"by": by, "groups": groups, **MAPS})
+    pipe.change_setting("calibration", {"by": by, "groups": groups, **MAPS})
     doc = nlp(gold.text)
     assert [str(ent) for ent in doc.ents] == [str(ent) for ent in before.ents]
     per, loc = (ent._.confidence for ent in doc.ents)

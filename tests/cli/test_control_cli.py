@@ -29,7 +29,7 @@ def test_precision_is_stored_in_place(folder):
     assert (control.promise, control.labels) == ("precision", ("LOC", "PERSON"))
     assert len(nlp("Ann saw Rome .").ents) == 2
     after = {p: p.read_bytes() for p in (folder / "model").rglob("*") if p.is_file()}
-    assert {path.name for path in after if after[path] != before.get(path)} == {"config.cfg"}
+    assert {path.name for path in after if after[path] != before.get(path)} == {"cfg"}
 
 
 def test_a_controlled_pipeline_is_not_calibrated_again(folder):

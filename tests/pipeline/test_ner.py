@@ -392,21 +392,19 @@ def test_a_preset_entity_may_start_with_i(untrained):
 
 
 def broken_examples(nlp):
-    """Return ten examples. Three have infeasible gold: orphaned I, edge whitespace, two labels."""
+    """Return ten examples. Three have infeasible gold: orphaned I (twice), two labels."""
     good = [Example.from_dict(nlp.make_doc("I saw Ann"), {"entities": [(6, 9, "A")]})] * 7
     person = nlp.vocab.strings.add("A")
     orphan = Doc(nlp.vocab, words=["First", "bad", "Ann"])
     values = np.array([[2, 0], [2, 0], [1, person]], dtype="uint64")
     orphan.from_array([ENT_IOB, ENT_TYPE], values)
-    space = Doc(nlp.vocab, words=["Ann", "\n", "left"])
-    space.ents = [Span(space, 1, 3, label="A")]
     mixed = Doc(nlp.vocab, words=["Ann", "Lee"])
     mixed.from_array(
         [ENT_IOB, ENT_TYPE],
         np.array([[3, person], [1, nlp.vocab.strings.add("B")]], dtype="uint64"),
     )
     bad = [
-        Example(Doc(nlp.vocab, words=[t.text for t in doc]), doc) for doc in (orphan, space, mixed)
+        Example(Doc(nlp.vocab, words=[t.text for t in doc]), doc) for doc in (orphan, orphan, mixed)
     ]
     return [*good[:2], *bad, *good[2:]]
 
@@ -447,8 +445,40 @@ def test_gold_across_a_predicted_sentence_start_is_infeasible():
     nlp.initialize(lambda: [example])
     example.predicted[3].is_sent_start = True
     scores, _ = pipe.model.begin_update([example.predicted])
-    with pytest.warns(UserWarning, match="document 0, 'I saw Ann Lee': .*sentence starts"):
+    cause = r"document 0, 'I saw Ann Lee': A 'Ann Lee' \(tokens 2:4\) crosses a sentence start"
+    with pytest.warns(UserWarning, match=cause):
         assert pipe.get_loss([example], scores)[0] == 0
+
+
+def test_whitespace_at_the_edge_of_a_gold_entity_is_trimmed():
+    nlp = MultiLanguage()
+    pipe = nlp.add_pipe("bcrf_ner", config={"model": network()})
+    words = [" ", "Ann", " ", "Lee", "\xa0", "saw", "\u3000", "Rome"]
+    doc = Doc(nlp.vocab, words=words)
+    doc.ents = [Span(doc, 0, 5, "A"), Span(doc, 6, 7, "B"), Span(doc, 7, 8, "B")]
+    with pytest.warns(
+        UserWarning, match=r"2 spans of the training data start or end on whitespace"
+    ):
+        nlp.initialize(lambda: [Example(Doc(nlp.vocab, words=words), doc)])
+    gold = pipe.read_gold([Example(Doc(nlp.vocab, words=words), doc)])
+    assert not gold.problems
+    tags = ["O", "B-A", "I-A", "L-A", "O", "O", "O", "U-B"]
+    assert [pipe.tags[tag] for tag in gold.tags] == tags
+    other = [*words[:1], "An", "n", *words[2:]]
+    gold = pipe.read_gold([Example(Doc(nlp.vocab, words=other), doc)])
+    assert [pipe.tags[tag] for tag in gold.tags] == [*tags[:2], "I-A", *tags[2:]]
+
+
+def test_the_cause_of_infeasible_gold_is_one_span():
+    nlp = MultiLanguage()
+    pipe = nlp.add_pipe("bcrf_ner", config={"model": network()})
+    example = Example.from_dict(nlp.make_doc("I saw Ann Lee"), {"entities": [(6, 13, "A")]})
+    nlp.initialize(lambda: [example])
+    example.predicted.ents = [Span(example.predicted, 3, 4, "A")]
+    problem = pipe.read_gold([example]).problems[0]
+    assert problem == (
+        "A 'Ann Lee' (tokens 2:4) contradicts the preset entity A 'Lee' (tokens 3:4)"
+    )
 
 
 def test_bio_entities_do_not_end_on_whitespace_except_preset_ones(untrained):

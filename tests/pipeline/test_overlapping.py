@@ -226,6 +226,14 @@ def test_answers_equal_an_enumeration(case, monkeypatch):
     assert n_seen == len(by_span)
 
 
+@pytest.mark.parametrize(
+    "options", [{"spans_key": "a$"}, {"exclusive": [["A", "US$"]]}, {"incorrect_spans_key": "$"}]
+)
+def test_a_dollar_that_configs_would_double_is_refused(options):
+    with pytest.raises(ValueError, match="cannot have a \\$, because spaCy's configs double it"):
+        spacy.blank("xx").add_pipe("bcrf_spans", config=options)
+
+
 def test_spans_of_different_labels_are_no_alternatives(monkeypatch):
     nlp, pipe = make(labels=["A", "B"])
     doc = nlp.make_doc("a b")
@@ -319,8 +327,9 @@ def test_spans_that_no_layer_holds_are_named_and_the_others_learned():
     example = example_of(nlp, WORDS, (0, 3, "A"), (2, 4, "B"), (0, 2, "A"), sent_starts=starts)
     assert pipe.codec.find_lost(example) == ["A 'a b c' (tokens 0:3) crosses a sentence start"]
     assert read_back(pipe, example) == {(2, 4, "B"), (0, 2, "A")}
-    example = example_of(nlp, ["a", " ", "b"], (0, 2, "A"))
-    assert "starts or ends on whitespace" in pipe.codec.find_lost(example)[0]
+    example = example_of(nlp, ["a", " ", "b"], (0, 2, "A"), (1, 2, "A"))
+    assert pipe.codec.find_lost(example) == ["A ' ' (tokens 1:2) is whitespace"]
+    assert read_back(pipe, example) == {(0, 1, "A")}
 
 
 def test_a_label_has_at_most_four_chosen_layers():

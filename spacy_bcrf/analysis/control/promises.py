@@ -163,7 +163,6 @@ def control(
         confidence,
         *loss,
     )
-    nlp.get_pipe_config(name)["control"] = labeler.settings["control"]
     n_candidates = sum(
         len(prediction.candidates or ())
         for batch in minibatch(examples, nlp.batch_size)

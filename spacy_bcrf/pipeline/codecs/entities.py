@@ -91,7 +91,10 @@ class EntityCodec(PartialSpanCodec):
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return gold ENT_IOB and ENT_TYPE (N, 2), and problems by example."""
-        return read_gold(examples, 2, self._align, lambda doc: read_doc(doc, ATTRIBUTES))
+        values, problems = read_gold(
+            examples, 2, self._align, lambda doc: read_doc(doc, ATTRIBUTES)
+        )
+        return self.trim(values, examples), problems
 
     def _align(self, example: Example) -> Values:
         values = np.zeros((len(example), 2), dtype="uint64")

@@ -12,6 +12,8 @@ from spacy.attrs import IS_SPACE, SENT_START  # type: ignore[import-not-found]
 from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
 
+from .spans import check_dollars
+
 ENOUGH = 0.99
 """A label has so many layers that they hold this share of its spans in the training data."""
 MAX_LAYERS = 4
@@ -80,16 +82,18 @@ class Layers:
     def place(self, doc: Doc, spans: Iterable[Span]) -> Iterator[tuple[int, int, int, int, str]]:
         """Yield start, end, label and layer of each distinct span, outer spans first.
 
+        Whitespace at an edge is trimmed.
+
         The layer counts from 1; 0 for a span that no layer can hold, with the reason.
         """
         if not spans:
             return
         sent_start, is_space = doc.to_array([SENT_START, IS_SPACE]).T.tolist()
         last: dict[tuple[str, ...], list[int]] = {}
-        distinct = {(span.start, span.end, span.label) for span in spans}
+        distinct = {(*_trim(span.start, span.end, is_space), span.label) for span in spans}
         for start, end, label in sorted(distinct, key=lambda span: (span[0], -span[1], span[2])):
-            if is_space[start] or is_space[end - 1]:
-                yield start, end, label, 0, "starts or ends on whitespace"
+            if is_space[start]:
+                yield start, end, label, 0, "is whitespace"
             elif 1 in sent_start[start + 1 : end]:
                 yield start, end, label, 0, "crosses a sentence start"
             else:
@@ -126,7 +130,7 @@ class Layers:
         return said, (
             f"{no_layer.total():,} of {sum(counts.values()):,} spans are in no layer, and training "
             f"leaves them out: {by_label}. They lie deeper than the layers of their label, cross "
-            "spans of it or a sentence start, or have whitespace at an edge"
+            "spans of it or a sentence start, or are whitespace"
         )
 
 
@@ -143,6 +147,12 @@ def choose_layers(
         held = np.cumsum([counts.get((label, k), 0) for k in range(1, MAX_LAYERS)])
         found[label] = int((held < ENOUGH * total).sum()) + 1
     return {label: n for label, n in sorted(found.items()) if n > 1}
+
+
+def _trim(start: int, end: int, is_space: Sequence[bool]) -> tuple[int, int]:
+    """Return a span without the whitespace at its edges, one of whitespace alone as it is."""
+    words = [token for token in range(start, end) if not is_space[token]]
+    return (words[0], words[-1] + 1) if words else (start, end)
 
 
 def _name(state: str, unit: tuple[str, ...], layer: int) -> str:
@@ -169,6 +179,7 @@ def _read_groups(exclusive: Any) -> dict[str, tuple[str, ...]]:
                 f'"DOSE"]], got {exclusive!r}'
             )
         for label in group:
+            check_dollars("exclusive", label)
             if label in groups:
                 raise ValueError(f"exclusive has the label {label!r} twice")
             groups[label] = tuple(group)

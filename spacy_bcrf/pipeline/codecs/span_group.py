@@ -51,7 +51,8 @@ class SpanGroupCodec(SpanCodec):
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return the gold spans as ENT_IOB and ENT_TYPE (N, 2), and problems by example."""
-        return read_gold(examples, 2, self._align, self._read)
+        values, problems = read_gold(examples, 2, self._align, self._read)
+        return self.trim(values, examples), problems
 
     def _read(self, doc: Doc) -> Values:
         spans = self.find_spans(doc) if self._key in doc.spans else None

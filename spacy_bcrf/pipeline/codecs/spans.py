@@ -23,8 +23,9 @@ from spacy_bcrf.annotation.arrays import (
     Values,
     doc_lengths,
     is_first,
+    read_docs,
 )
-from spacy_bcrf.annotation.entity_tags import EntityTags
+from spacy_bcrf.annotation.entity_tags import EntityTags, trim_whitespace
 from spacy_bcrf.annotation.extensions import span_confidence
 from spacy_bcrf.annotation.partial import (
     read_annotated_labels,
@@ -35,9 +36,18 @@ from .codec import Codec, Ops, Predictions, SpanArrays, Tags, Unit
 
 
 def check_group_name(option: str, key: object) -> None:
-    """Raise ValueError unless the value of an option is a name of a span group."""
+    """Raise ValueError unless the value of an option is a name that configs can keep."""
     if not isinstance(key, str):
         raise ValueError(f"{option} must be the name of a span group, got {key!r}")
+    check_dollars(option, key)
+
+
+def check_dollars(option: str, value: str) -> None:
+    """Raise ValueError for a "$", which spaCy doubles in a config at every save."""
+    if "$" in value:
+        raise ValueError(
+            f"{option} cannot have a $, because spaCy's configs double it at every save: {value!r}"
+        )
 
 
 class SpanCodec(Codec):
@@ -73,6 +83,14 @@ class SpanCodec(Codec):
         self.constraints = Constraints(
             self.entities.transitions, self.entities.may_start, self.entities.may_end
         )
+
+    def trim(self, values: Values, examples: Sequence[Example]) -> Values:
+        """Return gold ENT_IOB and ENT_TYPE (N, 2) whose spans have no whitespace at an edge."""
+        docs = [example.predicted for example in examples]
+        is_space = read_docs(docs, (IS_SPACE,))[:, 0] == 1
+        if not is_space.any():
+            return values
+        return trim_whitespace(values, is_space, is_first(doc_lengths(docs)))
 
     def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
         """Return gold tags of the scheme, and a mask (N,) of tokens with unknown labels."""
