@@ -17,6 +17,7 @@ from spacy.util import minibatch, registry
 
 from bcrf.chain.side_by_side import rows_by_chain
 from spacy_bcrf.annotation.arrays import UNKNOWN, allowed_tags, doc_lengths
+from spacy_bcrf.corpora.split_corpus import find_losses
 from spacy_bcrf.pipeline.codecs.entities import EntityCodec
 from spacy_bcrf.pipeline.config_errors import naming
 from spacy_bcrf.pipeline.gold import Gold, find_trimmed
@@ -196,7 +197,8 @@ def report_config(
         _choose_layers(pipe, corpora["train"])
         reports[name] = {part: report_gold(pipe, examples) for part, examples in corpora.items()}
     weights = config["training"]["score_weights"]
-    return reports, [note for name in ours for note in _check_weights(name, ours[name], weights)]
+    notes = [note for name in ours for note in _check_weights(name, ours[name], weights)]
+    return reports, [*find_losses(config, nlp.vocab), *notes]
 
 
 def report_corpora(

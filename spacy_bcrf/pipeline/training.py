@@ -21,6 +21,7 @@ from bcrf.chain import Potentials
 from bcrf.chain.potentials import NotFiniteError, raise_deferred
 from bcrf.chain.unlikelihood import unlikelihood_loss
 from spacy_bcrf.annotation.arrays import UNKNOWN
+from spacy_bcrf.corpora.split_corpus import find_losses
 from spacy_bcrf.layers.linear_chain import find_obstacle, sparse_chains
 from spacy_bcrf.layers.protocol import LabelingModel
 
@@ -184,7 +185,8 @@ def read_corpus(
 def check_pipeline(nlp: Language, name: str, model: Model, codec: Codec) -> None:
     """Warn if another component of the pipeline writes the span group of this one.
 
-    Warn too if the config loads word vectors, and no component reads them.
+    Warn too if the config loads word vectors, and no component reads them, and if the reader of a
+    corpus loses its partial annotation.
     """
     key = codec.settings.get("spans_key")
     for other in nlp.pipe_names if key is not None else ():
@@ -195,7 +197,10 @@ def check_pipeline(nlp: Language, name: str, model: Model, codec: Codec) -> None
                 "the spans. Set another spans_key in one of them",
                 stacklevel=3,
             )
-    vectors = nlp.config.interpolate()["initialize"]["vectors"]
+    config = nlp.config.interpolate()
+    for note in find_losses(config, nlp.vocab):
+        warnings.warn(note, stacklevel=3)
+    vectors = config["initialize"]["vectors"]
     if not vectors or model.name != "linear_chain":
         return
     models: Any = (pipe.model for _, pipe in nlp.pipeline if hasattr(pipe, "model"))
