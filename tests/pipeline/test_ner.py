@@ -145,7 +145,7 @@ class NerSuite(ComponentSuite):
         example.predicted.ents = [Span(example.predicted, 3, 4, label="ANIMAL")]
         assert not pipe.read_gold([example]).problems
         example.predicted.ents = [Span(example.predicted, 2, 4, label="ANIMAL")]
-        assert "preset entities" in pipe.read_gold([example]).problems[0]
+        assert "contradicts the preset entity" in pipe.read_gold([example]).problems[0]
 
     def test_entities_of_an_entity_ruler_stay(self):
         nlp, _ = self.trained()
@@ -163,7 +163,7 @@ class NerSuite(ComponentSuite):
         example = self.examples(nlp, self.data)[1]
         example.predicted.ents = [Span(example.predicted, 2, 4, label="PERSON")]
         scores, _ = pipe.model.begin_update([example.predicted])
-        with pytest.warns(UserWarning, match=r"1 of 1 documents.*'I like London.*preset entities"):
+        with pytest.warns(UserWarning, match=r"1 of 1 documents.*'I like London.*preset entity"):
             loss, gradient = pipe.get_loss([example], scores)
         assert loss == 0
         assert not gradient.unary.any()
