@@ -3,6 +3,7 @@
 
 #include "../batch.hh"
 #include "../target.hh"
+#include "model.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -75,6 +76,41 @@ inline void add_to_rows(float* table, size_t stride, const int* rows, int n, con
         left -= step;
     }
 }
+
+// The rows of weights of a sequence.
+class FeatureRows {
+    const Model& m_;
+    const Sequences* data_ = nullptr;
+    size_t first_ = 0;  // its first token
+
+  public:
+    int length = 0;
+    std::vector<int> of_token;  // see `find`
+
+    explicit FeatureRows(const Model& model) : m_(model) {}
+
+    void set(const Sequences& data, size_t first, int n) { data_ = &data, first_ = first, length = n; }
+
+    // Return the features of token i.
+    std::int64_t count(int i) const { return data_->starts[first_ + i + 1] - data_->starts[first_ + i]; }
+    const int* features(int i) const { return data_->rows + data_->starts[first_ + i]; }
+
+    // Set of_token to the rows of token i: bias, start, end, then features. Return their number.
+    int find(int i) {
+        of_token.clear();
+        of_token.push_back(m_.bias());
+        if (i == 0) of_token.push_back(m_.bias() + 1);
+        if (i == length - 1) of_token.push_back(m_.bias() + 2);
+        const int shift = int(m_.first_feature());
+        for (std::int64_t k = 0; k < count(i); ++k) of_token.push_back(features(i)[k] + shift);
+        return int(of_token.size());
+    }
+
+    void prefetch_rows(const Table& table, int i) const {
+        for (std::int64_t k = 0; k < count(i); ++k)
+            prefetch(table.row(features(i)[k] + m_.first_feature()), m_.stride);
+    }
+};
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
