@@ -1,6 +1,7 @@
-"""The files of both packages import one another in one direction."""
+"""The files of both packages import one another in one direction; bcrf has no name twice."""
 
 import ast
+from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -8,13 +9,12 @@ import pytest
 
 from bcrf import kernels
 
-FOLDER = Path(kernels.__file__).parent
-ROOT = FOLDER.parent.parent
+ROOT = Path(kernels.__file__).parents[2]
 
 
 def modules():
     """The name and the path of each Python file, such as "bcrf.kernels.cuda.gpu_batch"."""
-    for path in FOLDER.rglob("*.py"):
+    for path in (path for name in ("bcrf", "spacy_bcrf") for path in (ROOT / name).rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
         yield ".".join(parts).removesuffix(".__init__"), path
 
@@ -44,3 +44,8 @@ def test_no_circle_of_imports():
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(f"the files import one another in a circle: {' -> '.join(error.args[1])}")
+
+
+def test_no_file_of_bcrf_has_the_name_of_another():
+    names = [path.name for path in (ROOT / "bcrf").rglob("*.py") if path.name != "__init__.py"]
+    assert [name for name, count in Counter(names).items() if count > 1] == []

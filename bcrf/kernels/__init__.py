@@ -21,11 +21,11 @@ The CPU kernels are compiled for several instruction sets and use the fastest th
 The environment variable BCRF_ISA (baseline, avx2 or avx512) selects another; the first call of a
 kernel reads it, and raises ValueError if the machine lacks it.
 
-Each operation has a plan: at most four steps, each with a layout of the numbers in vectors and a
-kind of numbers. `plan` returns it, and `path_counts` says which steps have computed sequences. The
-environment variable BCRF_PATH ("lanes", "rows", "lanes wide", "rows wide" or "float64") forces one
-ahead of the last, which takes what it cannot hold. A call raises ValueError if its operation does
-not have it. README.md in this folder is the map.
+Each call has a plan: steps, each with a layout of the numbers in vectors and a kind of numbers.
+`plan` returns it, and `path_counts` says which paths have computed sequences. The plan depends on
+the range of a sample of the scores. The environment variable BCRF_PATH ("lanes", "rows", "lanes
+wide", "rows wide" or "float64") forces a path ahead of the last one, which takes what it cannot
+hold. A call raises ValueError if it does not have this path. README.md in this folder is the map.
 """
 
 from __future__ import annotations
@@ -381,23 +381,27 @@ def plan(
     range: float = 0.0,
     *,
     allowed: Array | None = None,
+    edges: Edges = "none",
+    options: BregmanOptions | None = None,
 ) -> tuple[str, ...]:
     """The steps by which the CPU kernels compute a batch, in the order in which they are tried.
 
-    operation: sum_product, edges (each edge), posterior (entropy, pairs, samples), bregman,
-        bregman_lower, mean_field or max_product
+    operation: sum_product, posterior (entropy, pairs, samples), bregman, mean_field or max_product
     lengths: (B,) int32
     shared: whether all edges have one transition matrix
-    range: of most tokens' tag scores, the largest minus the smallest finite one
+    range: of most tokens' tag scores, the largest minus the smallest finite one; of the CRF, the
+        range of the transitions if it is smaller and no transition is forbidden
     allowed: (T, T) bool, the transitions of a scheme
+    edges: the edge marginals of `sum_product` and `bregman`
+    options: of `bregman`; None is the upper bound of unscaled scores
 
     Returns texts such as "lanes of 16, float32" and "rows, wide float32". A step computes the
-    sequences that its layout takes and its numbers hold; the next one gets the others. A call may
-    plan otherwise if its transitions have a large range; `bregman` with each edge has the plan of
-    shared=False.
+    sequences that its layout takes and its numbers hold; the next one gets the others. Steps of
+    float64 for float32 scores compute copies. A call measures the range: its plan is that of the
+    median of 16 tokens, and that of the copies depends on the sequences that are left.
 
-    Raises ValueError for an unknown operation or dtype, for a negative length, and for a path in
-    BCRF_PATH that the operation lacks.
+    Raises ValueError for an unknown operation or dtype, for a negative length, for options of
+    another operation, and for a path in BCRF_PATH that the call lacks.
     """
     native = _backend(np)
     if operation not in native.operations():
@@ -411,7 +415,12 @@ def plan(
     if allowed is not None:
         _check_array("allowed", allowed, np, np.dtype(bool), (tags, tags))
         transitions[~allowed] = -np.inf
-    return native.plan(operation, transitions, lengths, shared, range)
+    _check_edges(edges, transitions)
+    if options is not None:
+        if operation != "bregman":
+            raise ValueError(f"options must be None for {operation}: only bregman has some")
+        _check_bregman(options)
+    return native.plan(operation, transitions, lengths, shared, range, edges, options)
 
 
 def path_counts() -> dict[tuple[str, str, str], int]:

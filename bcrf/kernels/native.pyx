@@ -68,9 +68,14 @@ cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
         void nbest(const Batch[In]&, int, int*, In*) except +
         void beam_search(const Batch[In]&, int, int, int*, In*) except +
         void dijkstra(const Batch[In]&, int*, In*, long long*) except +
-        vector[string] plan(Operation, const Batch[In]&, double) except +
+        vector[string] plan(const Request&, const Batch[In]&, double) except +
     cdef cppclass Operation:
         pass
+    cdef cppclass Request:
+        Operation operation
+        bint each, lower
+        int n_iter
+        double scale
     int forced_path() except +
     const char* c_operation "bcrf::OPERATIONS.at"(int) except +
     const char* c_path "bcrf::PATHS.at"(int) except +
@@ -116,16 +121,22 @@ def operations():
 
 
 def plan(
-    operation, const real[:, ::1] transitions, const int[::1] lengths, bint shared, double range
+    operation, const real[:, ::1] transitions, const int[::1] lengths, bint shared, double range,
+    edges, options
 ):
     cdef int index = operations().index(operation)
+    cdef Request request
     cdef Batch[real] batch
+    request.operation, request.each = <Operation>index, edges == "each"
+    if options is not None:
+        request.lower, request.n_iter = options.bound == "lower", options.n_iter
+        request.scale = options.scale
     check_lengths(lengths, numpy.sum(lengths, dtype="int64"))
     # A plan does not read scores of tokens and edges.
     batch.unary = batch.transitions = &transitions[0, 0]
     batch.lengths, batch.size = &lengths[0], <int>lengths.shape[0]
     batch.tags, batch.shared, batch.path = <int>transitions.shape[0], shared, forced_path()
-    steps = Kernels[real].get().plan(<Operation>index, batch, range)
+    steps = Kernels[real].get().plan(request, batch, range)
     return tuple(step.decode() for step in steps)
 
 

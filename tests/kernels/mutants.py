@@ -225,8 +225,8 @@ THRESHOLDS = {
     ),
     "range of plain numbers": Mutant(
         "plan.hh",
-        "(sizeof(R) == 4 ? 150 : 1500)",
-        "(sizeof(R) == 4 ? 151 : 1500)",
+        ": Limits::TRIED_RANGE)",
+        ": Limits::TRIED_RANGE + 1)",
         "test_plan.py::test_the_range_of_scores_chooses_the_numbers",
     ),
     "tags of blocks": Mutant(

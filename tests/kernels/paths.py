@@ -24,17 +24,28 @@ _OPERATIONS = {
     "pair_marginals": "posterior",
     "sample": "posterior",
 }
-"""The operation of each function. The others depend on the options."""
+"""The operation of each function. That of the others depends on the options."""
 
 
-def paths_of(operation: str, dtype: str = "float32", shared: bool = True) -> list[str]:
-    """Return the paths that an operation has, in the order of `PATHS`."""
+def paths_of(
+    operation: str,
+    dtype: str = "float32",
+    shared: bool = True,
+    *,
+    edges: str = "none",
+    options: BregmanOptions | None = None,
+) -> list[str]:
+    """Return the paths that a call of an operation has, in the order of `PATHS`."""
     only_plain = operation in ("mean_field", "max_product")
+    lanes = shared and not (operation == "bregman" and edges == "each")
+    # Wide floats would lose digits.
+    once = options is not None and options.bound == "lower" and options.n_iter == 1
     return [
         path
         for path in PATHS
         if not (only_plain and path not in ("lanes", "rows"))
-        and (shared or not path.startswith("lanes"))
+        and (lanes or not path.startswith("lanes"))
+        and not (once and dtype == "float32" and "wide" in path)
         and (dtype == "float32" or path != "float64")
     ]
 
@@ -81,15 +92,15 @@ class Forced:
         self, name: str, xp: Any, unary: Any, transitions: Any, lengths: Any, *args: Any
     ) -> Any:
         kernel = getattr(native, name)
-        operation, shared, scale = _operation(name, transitions, args)
-        paths = paths_of(operation, unary.dtype.name, shared)
+        options = next((x for x in args if isinstance(x, BregmanOptions)), None)
+        operation = _operation(name, options)
+        scale = options.scale if options else 1.0
+        edges = args[1] if name == "bregman" else "none"
+        shared = transitions.ndim == 2
+        paths = paths_of(operation, unary.dtype.name, shared, edges=edges, options=options)
         limit = 66 if unary.dtype == "float32" else 650
         if "lanes wide" in paths and _range(transitions) * scale > limit:
             paths.remove("lanes wide")
-        options = next((x for x in args if isinstance(x, BregmanOptions)), None)
-        if options and options.bound == "lower" and options.n_iter == 1 and limit == 66:
-            # Wide floats would lose digits.
-            paths = [path for path in paths if "wide" not in path]
         # A CUDA kernel that replaces a compiled one is a function of Python.
         if self.path not in paths or isfunction(kernel):
             return kernel(xp, unary, transitions, lengths, *args)
@@ -110,24 +121,16 @@ class Forced:
         return result
 
 
-def _operation(name: str, transitions: Any, args: tuple[Any, ...]) -> tuple[str, bool, float]:
-    """Return the operation of a call, whether it may take lanes, and the scale of the scores."""
-    shared = transitions.ndim == 2
+def _operation(name: str, options: BregmanOptions | None) -> str:
+    """Return the operation of a call. A loss is that of a Bregman CRF if it has options."""
     if name in _OPERATIONS:
-        return _OPERATIONS[name], shared, 1
-    if name == "sum_product":
-        return "edges" if args[0] == "each" else "sum_product", shared, 1
-    # options, edges; or gold, options.
-    options = args[0] if name == "bregman" else args[1]
-    if options is None:
-        return "sum_product" if shared else "edges", shared, 1
-    shared &= not (name == "bregman" and args[1] == "each")
-    return "bregman_lower" if options.bound == "lower" else "bregman", shared, options.scale
+        return _OPERATIONS[name]
+    return "bregman" if options else "sum_product"
 
 
 def _fits(operation: str, path: str, lengths: Any) -> Any:
     """Return which sequences (B,) fit the layout."""
-    over_tokens = operation.startswith("bregman") or operation == "mean_field"
+    over_tokens = operation in ("bregman", "mean_field")
     return lengths > (2 if over_tokens and path.startswith("lanes") else 0)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from math import ceil
@@ -17,16 +18,37 @@ from bcrf.kernels import BregmanOptions
 LANES = {"baseline": 4, "avx2": 8, "avx512": 16}
 """The float32 numbers of a vector. There are half as many float64 numbers."""
 
+DTYPES = ["float32", "float64"]
+
+LOWER, ONCE = (BregmanOptions(n_iter, 1.0, None, "lower") for n_iter in (3, 1))
+
+CALLS = {
+    "sum_product": ("sum_product", {}),
+    "edges": ("sum_product", {"edges": "each"}),
+    "posterior": ("posterior", {}),
+    "bregman": ("bregman", {}),
+    "each arc": ("bregman", {"edges": "each"}),
+    "lower": ("bregman", {"options": LOWER}),
+    "once": ("bregman", {"options": ONCE}),
+    "once, each arc": ("bregman", {"options": ONCE, "edges": "each"}),
+    "sharpened": ("bregman", {"options": BregmanOptions(3, 1.0, None, scale=8.0)}),
+    "mean_field": ("mean_field", {}),
+    "max_product": ("max_product", {}),
+}
+"""The operation of each kind of call, and its arguments that change the plan."""
+
 # A process that prints the plan of each line of arguments: it reads BCRF_ISA once.
 SERVER = """
 import json, sys
 import numpy as np
 from bcrf import kernels
+from test_plan import CALLS
 for line in sys.stdin:
-    *arguments, allowed = json.loads(line)
-    arguments[2] = np.array(arguments[2], "int32")
+    call, tags, lengths, *arguments, allowed = json.loads(line)
     allowed = None if allowed is None else np.array(allowed)
-    print(json.dumps(kernels.plan(*arguments, allowed=allowed)), flush=True)
+    operation, options = CALLS[call]
+    arguments = operation, tags, np.array(lengths, "int32"), *arguments
+    print(json.dumps(kernels.plan(*arguments, allowed=allowed, **options)), flush=True)
 """
 
 
@@ -39,20 +61,17 @@ class Planner:
     def lanes(self, dtype):
         return LANES[self.isa] // (1 if dtype == "float32" else 2)
 
-    def plan(self, operation, tags, lengths, dtype="float32", shared=True, range=0.0, allowed=None):
-        """Return the steps, with the number of lanes as "W"."""
-        arguments = [operation, tags, list(lengths), dtype, shared, range, allowed]
+    def plan(self, call, tags, lengths, dtype="float32", shared=True, range=0.0, allowed=None):
+        """Return the steps of one of `CALLS`, with the number of lanes as "W"."""
+        arguments = [call, tags, list(lengths), dtype, shared, range, allowed]
         self.process.stdin.write(json.dumps(arguments) + "\n")
         self.process.stdin.flush()
-        lanes = f"lanes of {self.lanes(dtype)},"
-        return [
-            step.replace(lanes, "lanes of W,")
-            for step in json.loads(self.process.stdout.readline())
-        ]
+        steps = json.loads(self.process.stdout.readline())
+        return [re.sub(r"^lanes of \d+", "lanes of W", step) for step in steps]
 
-    def has_lanes(self, operation, tags, lengths, dtype="float32", *, wide=False, **options):
+    def has_lanes(self, call, tags, lengths, dtype="float32", *, wide=False, **options):
         """Return whether there are lanes of plain numbers, or of wide ones."""
-        found = self.plan(operation, tags, lengths, dtype, **options)
+        found = self.plan(call, tags, lengths, dtype, **options)
         return f"lanes of W, {'wide ' if wide else ''}{dtype}" in found
 
 
@@ -60,8 +79,8 @@ class Planner:
 def planner(request):
     command = [sys.executable, "-c", SERVER]
     # The package of this process, whichever folder is the current one.
-    package = Path(kernels.__file__).parents[2]
-    environment = os.environ | {"BCRF_ISA": request.param, "PYTHONPATH": str(package)}
+    folders = [*map(str, (Path(kernels.__file__).parents[2], Path(__file__).parent)), *sys.path]
+    environment = os.environ | {"BCRF_ISA": request.param, "PYTHONPATH": os.pathsep.join(folders)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environment, cwd=Path(__file__).parent, **pipes) as process:
         yield Planner(request.param, process)
@@ -168,7 +187,7 @@ def test_lanes_of_projections(planner):
     assert planner.has_lanes("bregman", 3, [ceil(0.8 * lanes)])
     assert not planner.has_lanes("bregman", 3, [ceil(0.8 * lanes) - 1])
     # Sequences of 4 tokens have 3 columns, so they fill at most 2 / 3.
-    for operation in "bregman", "bregman_lower":
+    for operation in "bregman", "lower":
         # Tiles of shorter vectors would have too few tokens for so many tags.
         if planner.isa == "avx512":
             assert planner.has_lanes(operation, 31, [4] * 100)
@@ -219,90 +238,118 @@ def test_blocks_of_transitions(planner, tags, allowed, tokens, blocks):
 
 LANE, ROW = "lanes of W, float32", "rows, float32"
 WIDE_LANE, WIDE_ROW = "lanes of W, wide float32", "rows, wide float32"
-DOUBLE = "as float64"
+WIDE_DOUBLES = ["lanes of W, wide float64", "rows, wide float64"]
+DOUBLES = ["lanes of W, float64", "rows, float64", *WIDE_DOUBLES]
 
 
 @pytest.mark.parametrize(
-    "operation, dtype, range, expected",
+    "call, range, expected",
     [
-        ("sum_product", "float32", 150, [LANE, ROW, WIDE_LANE, DOUBLE]),
-        ("sum_product", "float32", 150.1, [WIDE_LANE, DOUBLE]),
-        ("sum_product", "float32", 1500, [WIDE_LANE, DOUBLE]),
-        ("sum_product", "float32", 1500.1, [WIDE_LANE, WIDE_ROW, DOUBLE]),
-        ("sum_product", "float32", 2**20 - 1, [WIDE_LANE, WIDE_ROW, DOUBLE]),
-        ("sum_product", "float32", 2**20, [DOUBLE]),
-        ("edges", "float32", 150, [LANE, ROW, WIDE_LANE, WIDE_ROW, DOUBLE]),
-        ("posterior", "float32", 150.1, [WIDE_LANE, DOUBLE]),
-        ("bregman", "float32", 60, [LANE, ROW, WIDE_LANE, DOUBLE]),
-        ("bregman_lower", "float32", 60.1, [WIDE_LANE, DOUBLE]),
-        ("bregman", "float32", 600, [WIDE_LANE, DOUBLE]),
-        ("bregman", "float32", 600.1, [WIDE_LANE, WIDE_ROW, DOUBLE]),
-        ("mean_field", "float32", 1e9, [LANE, ROW]),
-        ("max_product", "float32", 1e9, [LANE, ROW]),
-        ("sum_product", "float64", 1500, [LANE, ROW, WIDE_LANE, WIDE_ROW]),
-        ("sum_product", "float64", 1500.1, [WIDE_LANE, WIDE_ROW]),
-        ("sum_product", "float64", 2**20, [WIDE_ROW]),
-        ("bregman", "float64", 600, [LANE, ROW, WIDE_LANE, WIDE_ROW]),
-        ("bregman", "float64", 600.1, [WIDE_LANE, WIDE_ROW]),
+        ("sum_product", 150, [LANE, ROW, WIDE_LANE, *DOUBLES]),
+        ("sum_product", 150.1, [WIDE_LANE, *DOUBLES]),
+        ("sum_product", 1500, [WIDE_LANE, *DOUBLES]),
+        ("sum_product", 1500.1, [WIDE_LANE, WIDE_ROW, *WIDE_DOUBLES]),
+        ("sum_product", 2**20 - 1, [WIDE_LANE, WIDE_ROW, *WIDE_DOUBLES]),
+        ("sum_product", 2**20, WIDE_DOUBLES[1:]),
+        ("edges", 150, [LANE, ROW, WIDE_LANE, WIDE_ROW, *DOUBLES]),
+        ("posterior", 150.1, [WIDE_LANE, *DOUBLES]),
+        ("bregman", 60, [LANE, ROW, WIDE_LANE, *DOUBLES]),
+        ("lower", 60.1, [WIDE_LANE, *DOUBLES]),
+        ("bregman", 600, [WIDE_LANE, *DOUBLES]),
+        ("bregman", 600.1, [WIDE_LANE, WIDE_ROW, *WIDE_DOUBLES]),
+        ("sharpened", 7.5, [LANE, ROW, WIDE_LANE, *DOUBLES]),
+        ("sharpened", 7.6, [WIDE_LANE, *DOUBLES]),
+        ("each arc", 60, [ROW, "rows, float64", "rows, wide float64"]),
+        ("each arc", 600.1, [WIDE_ROW, "rows, wide float64"]),
+        ("once", 60, [LANE, ROW, *DOUBLES]),
+        ("once", 60.1, DOUBLES),
+        ("once", 600.1, WIDE_DOUBLES),
+        ("once, each arc", 60.1, ["rows, float64", "rows, wide float64"]),
+        ("mean_field", 1e9, [LANE, ROW]),
+        ("max_product", 1e9, [LANE, ROW]),
     ],
 )
-def test_the_range_of_scores_chooses_the_numbers(planner, operation, dtype, range, expected):
-    expected = [step.replace("float32", dtype) for step in expected]
-    if planner.lanes(dtype) < 4:
-        expected = [step for step in expected if step != f"lanes of W, {dtype}"]
-    assert planner.plan(operation, 5, [20] * 64, dtype, True, range) == expected
-    without = [step for step in expected if not step.startswith("lanes")]
-    assert planner.plan(operation, 5, [20] * 64, dtype, False, range) == without
+def test_the_range_of_scores_chooses_the_numbers(planner, call, range, expected):
+    narrow = [f"lanes of W, {dtype}" for dtype in DTYPES if planner.lanes(dtype) < 4]
+    for dtype in DTYPES:
+        steps = [step for step in expected if step not in narrow]
+        if dtype == "float64":
+            # The steps of the copies, if there are some.
+            steps = [step for step in steps if dtype in step] or [
+                step.replace("float32", dtype) for step in expected
+            ]
+            steps = [step for step in steps if step not in narrow]
+        assert planner.plan(call, 5, [20] * 64, dtype, True, range) == steps
+        without = [step for step in steps if not step.startswith("lanes")]
+        assert planner.plan(call, 5, [20] * 64, dtype, False, range) == without
 
 
-def compute(operation, unary, transitions, lengths):
-    options = BregmanOptions(3, 1.0, None, "lower" if operation == "bregman_lower" else "upper")
+def compute(call, unary, transitions, lengths):
+    operation, arguments = CALLS[call]
+    options = arguments.get("options", BregmanOptions(3, 1.0, None))
+    edges = arguments.get("edges", "none")
     batch = unary, transitions, lengths
     return {
-        "sum_product": lambda: kernels.sum_product(*batch),
-        "edges": lambda: kernels.sum_product(*batch, edges="each"),
+        "sum_product": lambda: kernels.sum_product(*batch, edges=edges),
         "posterior": lambda: kernels.entropy(*batch),
-        "bregman": lambda: kernels.bregman(*batch, options),
-        "bregman_lower": lambda: kernels.bregman(*batch, options),
+        "bregman": lambda: kernels.bregman(*batch, options, edges=edges),
         "mean_field": lambda: kernels.mean_field(*batch, 3),
         "max_product": lambda: kernels.max_product(*batch),
     }[operation]()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("scale", [1, 10, 100, 1000, 1e7])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_takes_the_paths_of_its_plan(call, scale, dtype):
+    """The first step of the plan runs, and no path that the plan lacks."""
+    rng = np.random.default_rng(0)
+    lengths, allowed = np.full(64, 5, "int32"), np.ones((5, 5), bool)
+    allowed[0, 1] = False  # else the transitions have the smaller range
+    unary = rng.permuted(np.tile(np.linspace(0, scale, 5), (320, 1)), axis=1).astype(dtype)
+    kernels.clear_path_counts()
+    compute(call, unary, np.where(allowed, 0, -np.inf).astype(dtype), lengths)
+    operation, options = CALLS[call]
+    ran = [
+        (kind, path)
+        for (name, kind, path), _ in kernels.path_counts().items()
+        if name == operation and path != "float64"
+    ]
+    steps = kernels.plan(operation, 5, lengths, dtype, range=scale, allowed=allowed, **options)
+    planned = []
+    for layout, number in (step.split(", ") for step in steps):
+        *wide, kind = number.split()
+        planned.append((kind, " ".join([layout.split()[0], *wide])))
+    assert planned[0] in ran
+    assert set(ran) <= set(planned)
+
+
 @pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(
-    "operation",
-    [
-        "sum_product",
-        "edges",
-        "posterior",
-        "bregman",
-        "bregman_lower",
-        "mean_field",
-        "max_product",
-    ],
-)
-def test_each_path_that_an_operation_has_runs_when_it_is_forced(operation, dtype, shared):
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("call", CALLS)
+def test_each_path_that_a_call_has_runs_when_it_is_forced(call, dtype, shared):
     rng = np.random.default_rng(0)
     unary = rng.normal(size=(20, 3)).astype(dtype)
     transitions = rng.normal(size=(3, 3) if shared else (20, 3, 3)).astype(dtype)
     batch = unary, transitions, np.full(4, 5, "int32")
-    paths = paths_of(operation, dtype, shared)
+    operation, options = CALLS[call]
+    paths = paths_of(operation, dtype, shared, **options)
     for path in PATHS:
         kernels.clear_path_counts()
         with forced(path):
             if path in paths:
-                compute(operation, *batch)
+                compute(call, *batch)
                 assert counts(operation, dtype) == {path: 4}
                 continue
             with pytest.raises(
                 ValueError, match=f"BCRF_PATH names '{path}', which {operation} does not have"
             ) as found:
-                compute(operation, *batch)
-            assert str(found.value).endswith(" has " + ", ".join(f"'{path}'" for path in paths))
+                compute(call, *batch)
+            message = str(found.value)
+            assert message.endswith(" has " + ", ".join(f"'{path}'" for path in paths))
+            assert ("marginals of each edge" in message) == ("edges" in options)
             with pytest.raises(ValueError, match=f"names '{path}'"):
-                kernels.plan(operation, 3, batch[2], dtype, shared)
+                kernels.plan(operation, 3, batch[2], dtype, shared, **options)
     assert (
         not counts(operation, "float64" if dtype == "float32" else "float32") or "float64" in paths
     )
@@ -393,8 +440,12 @@ def test_the_allowed_transitions_of_a_plan_are_checked():
 
 def test_a_plan_takes_no_memory_and_names_wrong_arguments():
     lengths = np.array([100_000], "int32")
-    assert kernels.plan("edges", 300, lengths, shared=False)
+    assert kernels.plan("sum_product", 300, lengths, shared=False, edges="each")
     with pytest.raises(ValueError, match=r"lengths\[1\] is negative: -1"):
-        kernels.plan("edges", 3, np.array([2, -1], "int32"))
+        kernels.plan("posterior", 3, np.array([2, -1], "int32"))
     with pytest.raises(ValueError, match="dtype must be float32 or float64, got 'int8'"):
-        kernels.plan("edges", 3, lengths, "int8")
+        kernels.plan("posterior", 3, lengths, "int8")
+    with pytest.raises(ValueError, match="options must be None for posterior"):
+        kernels.plan("posterior", 3, lengths, options=ONCE)
+    with pytest.raises(ValueError, match="edges must be none, sum or each"):
+        kernels.plan("bregman", 3, lengths, edges="all")

@@ -95,11 +95,8 @@ void subtract_gaps(const Batch<R>& batch, const std::vector<char>& done, double 
 
 template <class R>
 void bregman(const Batch<R>& batch, const BregmanOptions& options, const Outputs<R>& out) {
-    const Operation operation = options.lower ? Operation::BREGMAN_LOWER : Operation::BREGMAN;
-    Shape shape = shape_of(batch, operation, guess_range(batch, operation, options.scale), options.scale);
-    // Only rows write each edge.
-    shape.shared = batch.shared && !out.each;
-    shape.doubles = options.lower && options.n_iter == 1;
+    const Request request{Operation::BREGMAN, out.each != nullptr, options.lower, options.n_iter, options.scale};
+    const Shape shape = shape_of(batch, request, guess_range(batch, request));
     const size_t numbers = options.lower ? batch.tokens() * batch.tags : 0;
     Buffer<R> scores(numbers), log_flow(numbers);
     ArcChain<R> chain{scores, log_flow};
@@ -110,7 +107,7 @@ void bregman(const Batch<R>& batch, const BregmanOptions& options, const Outputs
         using L = typename decltype(layout)::type;
         using N = typename decltype(number)::type;
         // Windows do not see the violations of each other.
-        const bool cut = shape.shared && !options.needs_violation() && !Projections<L, N>::ANY_RANGE;
+        const bool cut = shape.has_lanes() && !options.needs_violation() && !Projections<L, N>::ANY_RANGE;
         std::vector<Tile<R>> rest;
         for (const Tile<R>& tile : tiles) {
             const Sequence<R>& s = tile.sequence[0];

@@ -22,7 +22,7 @@ template <class In> struct Kernels {
     void (*dijkstra)(const Batch<In>&, int* tags, In* scores, long long* expanded);
     void (*bregman)(const Batch<In>&, const BregmanOptions&, const Outputs<In>&);
     void (*mean_field)(const Batch<In>&, int n_iter, const Outputs<In>&);
-    std::vector<std::string> (*plan)(Operation, const Batch<In>&, double range);
+    std::vector<std::string> (*plan)(const Request&, const Batch<In>&, double range);
 
     // Return the kernels of the instruction set in use.
     static const Kernels& get();

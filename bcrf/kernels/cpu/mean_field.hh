@@ -213,7 +213,7 @@ template <class L, class R> class MeanField {
 template <class R> void mean_field(const Batch<R>& batch, int n_iter, const Outputs<R>& out) {
     const int passes = out.gold ? 6 : 2;  // forward 2, backward 2, transitions 2
     run_plan<TokenRows, TokenLanes>(
-        batch, batch.sequences(), shape_of(batch, Operation::MEAN_FIELD, 0),
+        batch, batch.sequences(), shape_of(batch, {Operation::MEAN_FIELD}, 0),
         [&](auto layout, auto, const auto& tiles, char*) {
             using Layout = typename decltype(layout)::type;
             using Field = MeanField<Layout, R>;

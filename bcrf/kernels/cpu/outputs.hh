@@ -237,9 +237,7 @@ template <class L, class N> class Posterior {
 // Compute the sequences of a list.
 template <class R> void sum_product(const Batch<R>& batch, std::vector<Sequence<R>> list, const Outputs<R>& outputs) {
     const bool is_posterior = outputs.entropies || outputs.pairs || outputs.labels;
-    const Operation operation = outputs.each   ? Operation::EDGES
-                                : is_posterior ? Operation::POSTERIOR
-                                               : Operation::SUM_PRODUCT;
+    const Request request{is_posterior ? Operation::POSTERIOR : Operation::SUM_PRODUCT, outputs.each != nullptr};
     // The operation may not want the values, which tell whether a labeling is allowed.
     std::vector<R> own(outputs.value ? 0 : batch.size);
     Outputs<R> out = outputs;
@@ -258,7 +256,7 @@ template <class R> void sum_product(const Batch<R>& batch, std::vector<Sequence<
         });
         for (const Sequence<R>& s : left) subtract_gold(s, out, out.sum);
     };
-    const Shape shape = shape_of(batch, operation, guess_range(batch, operation));
+    const Shape shape = shape_of(batch, request, guess_range(batch, request));
     run_plan<Rows, Lanes>(batch, std::move(list), shape, run, in_double);
 }
 

@@ -11,9 +11,18 @@ namespace bcrf {
 
 using std::size_t;
 
-enum class Operation { SUM_PRODUCT, EDGES, POSTERIOR, BREGMAN, BREGMAN_LOWER, MEAN_FIELD, MAX_PRODUCT };
-constexpr std::array<const char*, 7> OPERATIONS{
-    "sum_product", "edges", "posterior", "bregman", "bregman_lower", "mean_field", "max_product"};
+enum class Operation { SUM_PRODUCT, POSTERIOR, BREGMAN, MEAN_FIELD, MAX_PRODUCT };
+constexpr std::array<const char*, 5> OPERATIONS{"sum_product", "posterior", "bregman", "mean_field", "max_product"};
+
+// An operation, and the arguments of a call that its plan depends on beside the batch.
+struct Request {
+    Operation operation;
+    bool each = false;   // the marginals of each edge are wanted
+    // Of bregman, see BregmanOptions:
+    bool lower = false;
+    int n_iter = 0;
+    double scale = 1;
+};
 
 // A layout and a number. FLOAT64 copies float scores to doubles, which have a plan of their own.
 enum class Path { LANES, ROWS, LANES_WIDE, ROWS_WIDE, FLOAT64 };

@@ -1,6 +1,6 @@
-// The plan of an operation: at most four steps, each a layout and a number, in the order in which they are tried. A step
-// computes the sequences that fit its layout; those that its number cannot hold go on to the next step. All thresholds
-// that choose a path are here. They were measured on an AMD EPYC (Zen 5) and an Intel Xeon by benchmarks.kernels.
+// The plan of a call: steps, each a layout and a number, in the order in which they are tried. A step computes the
+// sequences that fit its layout; those that its number cannot hold go on to the next step. The last step of floats copies
+// them to doubles, which have a plan of their own. All thresholds that choose a path are here. They were measured on an AMD EPYC (Zen 5) and an Intel Xeon by benchmarks.kernels.
 #pragma once
 
 #include "chunks.hh"
@@ -42,43 +42,42 @@ template <class R> bool are_blocks_faster(const Batch<R>& batch) {
     return share < MOST_ALLOWED_IN_BLOCKS && !group_tags(batch, false).empty();
 }
 
-// What a plan depends on.
-struct Shape {
-    Operation operation;
+// All that a plan depends on.
+struct Shape : Request {
     int tags;
     bool shared;   // one transition matrix for all edges
     bool blocks;   // see are_blocks_faster
     double range;  // of most tokens' scores, see guess_range
     bool plain;    // the weights of shared transitions are numbers of R, which lanes of wide numbers need
     bool alone;    // forbidden transitions leave no blocks of tags, so that each tag is a block of wide numbers
-    int path = -1;  // the Path to take first, or -1
-    // Wide floats would lose digits: a lower bound after one iteration weighs large scores that nearly cancel.
-    bool doubles = false;
-};
+    int path;      // the Path to take first, or -1
 
-inline bool is_bregman(Operation operation) {
-    return operation == Operation::BREGMAN || operation == Operation::BREGMAN_LOWER;
-}
+    // Transitions of edges are no weights of several sequences. Only rows of projections write each edge.
+    bool has_lanes() const { return shared && !(each && operation == Operation::BREGMAN); }
+    // Wide floats lose digits in a lower bound after one iteration, which weighs large scores that nearly cancel.
+    bool needs_doubles() const { return lower && n_iter == 1; }
+};
 
 inline bool is_only_plain(Operation operation) {
     return operation == Operation::MEAN_FIELD || operation == Operation::MAX_PRODUCT;
 }
 
-// The largest range of plain numbers. A few small weights may be lost, so that of forward-backward is above that of R.
+// Return whether a plan tries plain numbers for scores of this range.
 template <class R> bool fits_plain(Operation operation, double range) {
+    using Limits = Precision<R>;
     if (is_only_plain(operation)) return true;
-    if (is_bregman(operation)) return !(range > Precision<R>::MAX_RANGE);
-    return !(range > (sizeof(R) == 4 ? 150 : 1500));
+    return !(range > (operation == Operation::BREGMAN ? Limits::MAX_RANGE : Limits::TRIED_RANGE));
 }
 
-// scale: see BregmanOptions.
-template <class R> Shape shape_of(const Batch<R>& batch, Operation operation, double range, double scale = 1) {
+// range: see guess_range.
+template <class R> Shape shape_of(const Batch<R>& batch, const Request& request, double range) {
+    const Operation operation = request.operation;
     const size_t n = batch.shared && !is_only_plain(operation) ? size_t(batch.tags) * batch.tags : 0;
     const Extent<R> found = extent(batch.transitions, n);
     // Plain numbers do not ask.
     const bool alone = n && found.low == -infinity<R> && !fits_plain<R>(operation, range) && group_tags(batch, false).empty();
-    return {operation, batch.tags, batch.shared, are_blocks_faster(batch), range,
-            !((double(found.top) - found.least) * scale > Precision<R>::PLAIN_RANGE), alone, batch.path};
+    const bool plain = !((double(found.top) - found.least) * request.scale > Precision<R>::PLAIN_RANGE);
+    return {request, batch.tags, batch.shared, are_blocks_faster(batch), range, plain, alone, batch.path};
 }
 
 struct Step {
@@ -95,14 +94,14 @@ template <class R> size_t least_tokens(const Batch<R>& batch, double share) {
 // Return the share of lanes that a tile must fill to be faster than rows of plain numbers, or more than 1 if none is.
 template <class R> double plain_lane_share(const Shape& shape) {
     const int tags = shape.tags;
-    if (lanes<R> < 4 && is_bregman(shape.operation)) return shape.blocks ? 0.4 : 2;
-    if (lanes<R> < 4) return shape.blocks && lanes<R> >= 2 && shape.operation == Operation::SUM_PRODUCT ? 0.65 : 2;
+    if (lanes<R> < 4 && shape.operation == Operation::BREGMAN) return shape.blocks ? 0.4 : 2;
+    if (lanes<R> < 4)
+        return shape.blocks && lanes<R> >= 2 && shape.operation == Operation::SUM_PRODUCT && !shape.each ? 0.65 : 2;
     switch (shape.operation) {
         case Operation::MEAN_FIELD:
             // With more tags, the vectors of rows have little padding.
             return tags <= (BCRF_VECTOR_BYTES > 16 ? 44 : 20) ? 0.4 : 2;
         case Operation::BREGMAN:
-        case Operation::BREGMAN_LOWER:
             if (tags >= 64 && !shape.blocks) return 2;
             return tags < 32 || shape.blocks ? 0.4 : 0.7;
         case Operation::MAX_PRODUCT:
@@ -124,7 +123,7 @@ template <class R> double wide_lane_share(const Shape& shape) {
     // Without blocks, plain doubles are faster, and rows of many tags.
     const bool doubles = sizeof(R) == 4 && fits_plain<double>(shape.operation, shape.range);
     if (shape.alone && (doubles || shape.tags >= 32)) return 2;
-    if (is_bregman(shape.operation)) return 0;
+    if (shape.operation == Operation::BREGMAN) return 0;
     const double share = std::min(0.1 + 0.0095 * shape.tags, 0.75) * (sizeof(R) == 4 ? 1 : 1.6);
     return shape.blocks ? std::min(share, 0.5) : share;
 }
@@ -132,16 +131,15 @@ template <class R> double wide_lane_share(const Shape& shape) {
 inline bool has_path(const Shape& shape, Path path, bool single) {
     const bool plain = path == Path::LANES || path == Path::ROWS;
     if (path == Path::FLOAT64) return single && !is_only_plain(shape.operation);
-    // Transitions of edges are no weights of several sequences.
-    if (is_in_lanes(path) && !shape.shared) return false;
-    if ((path == Path::LANES_WIDE && !shape.plain) || (!plain && single && shape.doubles)) return false;
+    if (is_in_lanes(path) && !shape.has_lanes()) return false;
+    if ((path == Path::LANES_WIDE && !shape.plain) || (!plain && single && shape.needs_doubles())) return false;
     return plain || !is_only_plain(shape.operation);
 }
 
 // Return the steps of an operation. Throw std::invalid_argument if the forced path does not exist for it.
 template <class R> std::vector<Step> plan(const Shape& shape) {
     constexpr bool SINGLE = sizeof(R) == 4;
-    const bool only_plain = !has_path(shape, Path::ROWS_WIDE, SINGLE);
+    const bool only_plain = is_only_plain(shape.operation);
     const Path last = only_plain ? Path::ROWS : SINGLE ? Path::FLOAT64 : Path::ROWS_WIDE;
     if (shape.path >= 0) {
         const Path path = Path(shape.path);
@@ -152,23 +150,25 @@ template <class R> std::vector<Step> plan(const Shape& shape) {
             throw std::invalid_argument(
                 std::string("the environment variable BCRF_PATH names '") + PATHS[shape.path] + "', which " +
                 OPERATIONS[size_t(shape.operation)] + " does not have for these " + (SINGLE ? "float32" : "float64") +
-                " scores and transitions of " + (shape.shared ? "all edges" : "each edge") + "; it has " + listed);
+                " scores" + (shape.each ? ", marginals of each edge" : "") + " and transitions of " +
+                (shape.shared ? "all edges" : "each edge") + "; it has " + listed);
         }
         if (path == last) return {{last}};
         return {{path}, {last}};
     }
     std::vector<Step> steps;
-    steps.reserve(4);
+    steps.reserve(PATHS.size());
     const double plain = plain_lane_share<R>(shape), wide = wide_lane_share<R>(shape);
     if (fits_plain<R>(shape.operation, shape.range)) {
-        if (shape.shared && plain <= 1) steps.push_back({Path::LANES, plain});
+        if (shape.has_lanes() && plain <= 1) steps.push_back({Path::LANES, plain});
         steps.push_back({Path::ROWS});
     }
     if (only_plain) return steps;
-    const bool holds = shape.range < Wide<R>::MAX_RANGE && !(SINGLE && shape.doubles);
-    if (holds && shape.shared && shape.plain && wide <= 1) steps.push_back({Path::LANES_WIDE, wide});
+    const bool holds = shape.range < Wide<R>::MAX_RANGE && !(SINGLE && shape.needs_doubles());
+    if (holds && shape.has_lanes() && shape.plain && wide <= 1) steps.push_back({Path::LANES_WIDE, wide});
     // Plain doubles are faster than rows of wide floats, but not to copy the marginals of each edge.
-    if (!SINGLE || (holds && (shape.operation == Operation::EDGES || !fits_plain<double>(shape.operation, shape.range))))
+    const bool copies_edges = shape.each && shape.operation == Operation::SUM_PRODUCT;
+    if (!SINGLE || (holds && (copies_edges || !fits_plain<double>(shape.operation, shape.range))))
         steps.push_back({Path::ROWS_WIDE});
     if (SINGLE) steps.push_back({Path::FLOAT64});
     return steps;
@@ -177,7 +177,7 @@ template <class R> std::vector<Step> plan(const Shape& shape) {
 // Return the range of most tag scores, the median of a few tokens, or of the transitions if that is less: a tag whose
 // weight is lost matters only if the next tags cannot follow the others as well. A wrong guess costs time only: a step
 // fails, or a slower one runs than needed.
-template <class R> double guess_range(const Batch<R>& batch, Operation operation, double scale = 1) {
+template <class R> double guess_range(const Batch<R>& batch, const Request& request) {
     constexpr size_t MOST = 16;
     const size_t t = batch.tags, tokens = batch.tokens(), n = std::min(tokens, MOST);
     double ranges[MOST];
@@ -187,8 +187,9 @@ template <class R> double guess_range(const Batch<R>& batch, Operation operation
         ranges[i] = range >= 0 ? range : infinity<double>;  // NaN has no place in an order
     }
     std::nth_element(ranges, ranges + n / 2, ranges + n);
-    const double range = (n ? ranges[n / 2] : 0) * scale;
-    if (is_bregman(operation) || !batch.shared || fits_plain<float>(operation, range)) return range;
+    const double range = (n ? ranges[n / 2] : 0) * request.scale;
+    const Operation operation = request.operation;
+    if (operation == Operation::BREGMAN || !batch.shared || fits_plain<float>(operation, range)) return range;
     const Extent<R> found = extent(batch.transitions, t * t);
     return found.low > -infinity<R> ? std::min(range, double(found.top) - found.low) : range;
 }

@@ -10,22 +10,29 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Return the steps of an operation as text, without those that take no sequence. The batch has no tag scores. range: see
-// guess_range.
-template <class R> std::vector<std::string> plan_text(Operation operation, const Batch<R>& batch, double range) {
+// Return the steps of a call as text, without those that take no sequence: those of floats, then those of their copies in
+// double. The batch has no tag scores. range: of most tokens' tag scores, before they are scaled.
+template <class R>
+std::vector<std::string> plan_text(const Request& request, const Batch<R>& batch, double range) {
     std::vector<std::string> found;
     const std::string type = sizeof(R) == 4 ? "float32" : "float64";
-    for (Step step : plan<R>(shape_of(batch, operation, range))) {
+    for (Step step : plan<R>(shape_of(batch, request, range * request.scale))) {
+        if (step.path == Path::FLOAT64) {
+            const std::vector<double> copy(batch.transitions, batch.transitions + size_t(batch.tags) * batch.tags);
+            const Batch<double> doubles{copy.data(), copy.data(), batch.lengths, batch.size, batch.tags, batch.shared};
+            const std::vector<std::string> nested = plan_text(request, doubles, range);
+            found.insert(found.end(), nested.begin(), nested.end());
+            continue;
+        }
         std::string text = "rows";
         if (is_in_lanes(step.path)) {
             std::vector<Sequence<R>> list = batch.sequences(), rest;
-            const bool over_tokens = is_bregman(operation) || operation == Operation::MEAN_FIELD;
+            const bool over_tokens = request.operation == Operation::BREGMAN || request.operation == Operation::MEAN_FIELD;
             const auto tiles = over_tokens ? TokenLanes<R>::tiles : Lanes<R>::tiles;
             if (tiles(batch, list, rest, step.share).empty()) continue;
             text = "lanes of " + std::to_string(lanes<R>);
         }
-        text += (is_wide(step.path) ? ", wide " : ", ") + type;
-        found.push_back(step.path == Path::FLOAT64 ? "as float64" : text);
+        found.push_back(text + (is_wide(step.path) ? ", wide " : ", ") + type);
     }
     return found;
 }

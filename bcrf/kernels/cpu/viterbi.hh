@@ -220,7 +220,7 @@ template <class L, class R> class Viterbi {
 
 template <class R> void max_product(const Batch<R>& batch, int* tags, R* scores) {
     run_plan<Rows, Lanes>(
-        batch, batch.sequences(), shape_of(batch, Operation::MAX_PRODUCT, 0),
+        batch, batch.sequences(), shape_of(batch, {Operation::MAX_PRODUCT}, 0),
         [&](auto layout, auto, const auto& tiles, char*) {
             using Layout = typename decltype(layout)::type;
             using Search = Viterbi<Layout, R>;

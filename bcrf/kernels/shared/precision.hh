@@ -38,6 +38,10 @@ template <class R> struct Precision {
     // least exp(-60) = 1e-26 before its division. No number is lost, and the value needs no backward pass as a check.
     static constexpr R CERTAIN_RANGE = 30;
 
+    // Forward-backward: the largest range of most tokens' scores at which a plan tries plain numbers. It is above that
+    // of R, because a few small weights may be lost.
+    static constexpr double TRIED_RANGE = SINGLE ? 150 : 1500;
+
     // Products of wide numbers with transitions: the largest range of the scores whose weights are plain numbers.
     // The sum of products then loses what the product with the weight would have lost: exp(-66) = 2^-95 leaves the
     // 23 bits of a mantissa above 2^-126.
