@@ -187,7 +187,7 @@ class OnlineLearner:
         self.settings = settings
         self.n_passes = 0
 
-        self._learner: Any = Learner(
+        self._kernel: Any = Learner(
             settings.objective,
             n_tags,
             n_chains=n_chains,
@@ -202,11 +202,24 @@ class OnlineLearner:
             l1=settings.l1,
             n_sequences=max(n_sequences, 1),
         )
-        self._learner.resize(n_features)
+        # The kernel gets features and weights before its first use: it has several arrays of their
+        # size, which prediction does not need.
+        self._n_waiting: int | None = n_features
+        self._unwritten: NDArray[np.float32] | None = None
         # A copy of the kernel's weights, made on demand because it can take tens of megabytes.
         self._weights: NDArray[np.float32] | None = None
         self._last_good = np.zeros((0, self.stride), dtype="float32")
         self._pairs = np.zeros((0, n_tags), dtype="int32")
+
+    @property
+    def _learner(self) -> Any:
+        """The kernel, with all features and weights."""
+        if self._n_waiting is not None:
+            self._kernel.resize(self._n_waiting)
+            if self._unwritten is not None:
+                self._kernel.write(self._unwritten)
+            self._n_waiting = self._unwritten = None
+        return self._kernel
 
     def set_pairs(self, pairs: NDArray[np.int32]) -> None:
         """Learn and predict with a second-order chain.
@@ -229,7 +242,9 @@ class OnlineLearner:
     @property
     def n_features(self) -> int:
         """Number of features F that have weights."""
-        return self._learner.n_rows - self.n_general
+        if self._n_waiting is not None:
+            return self._n_waiting
+        return self._kernel.n_rows - self.n_general
 
     @property
     def n_states(self) -> int:
@@ -244,7 +259,7 @@ class OnlineLearner:
     @property
     def stride(self) -> int:
         """Number of columns of `weights`: T, rounded up to whole vector registers."""
-        return self._learner.stride
+        return self._kernel.stride
 
     @property
     def weights(self) -> NDArray[np.float32]:
@@ -261,8 +276,15 @@ class OnlineLearner:
     @weights.setter
     def weights(self, weights: NDArray[np.float32]) -> None:
         weights = np.ascontiguousarray(weights, dtype="float32")
-        self._learner.write(weights)
+        if self._n_waiting is not None and weights.shape == self._shape:
+            self._unwritten = weights
+        else:
+            self._learner.write(weights)
         self._weights = self._last_good = _read_only(weights)
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return self.n_general + self.n_features, self.stride
 
     @property
     def complexity(self) -> float:

@@ -12,11 +12,16 @@ from numpy.typing import NDArray
 
 from bcrf.io import msgpack
 
+from .weight_blocks import Blocks, deflate, find_blocks, inflate
+
 VERSION = 2
+OF_BLOCKS = 3
+"""The version of chains side by side, see `weight_blocks`. Earlier ones have all weights."""
 
 # Compressed bytes cannot hold more than this many times their number.
 MAX_DEFLATE_RATIO = 1032
 
+BLOCK_TYPES: dict[str, type | tuple[type, ...]] = {"counts": bytes, "chains": bytes}
 TYPES: dict[str, type | tuple[type, ...]] = {
     "templates": list,
     "gazetteers": dict,
@@ -39,7 +44,7 @@ class SavedChain(NamedTuple):
     n_sequences: number of training sequences.
     general: (S + 3, T) float32, weights of the transitions, the bias, the start and the end. C
         chains side by side have S = T / C tags each.
-    keys: (F,) uint64, feature keys. features: (F, T) float32, their weights.
+    keys: (F,) uint64, feature keys. features: (F, T) float32, their weights, or `Blocks` of them.
     full: whether the weights of features are stored as float32, not float16.
 
     >>> import numpy as np
@@ -56,17 +61,26 @@ class SavedChain(NamedTuple):
     n_sequences: float
     general: NDArray[np.float32]
     keys: NDArray[np.uint64]
-    features: NDArray[np.float32]
+    features: NDArray[np.float32] | Blocks
     template_set: str | None = None
     first: SavedChain | None = None
     first_tags: Sequence[str] = ()
     full: bool = False
 
 
+def fill_features(saved: SavedChain, weights: NDArray[np.float32]) -> None:
+    """Write the weights of the features into zeros (F, at least T)."""
+    if isinstance(saved.features, Blocks):
+        saved.features.fill(weights)
+    else:
+        weights[:, : saved.general.shape[1]] = saved.features
+
+
 def pack(saved: SavedChain) -> bytes:
     """Serialize a chain: feature weights as float16 or, if `full`, float32, and a checksum.
 
-    Raises ValueError if there are weights that are not finite.
+    Chains side by side lose weights below `weight_blocks.LEAST`. Raises ValueError if there are
+    weights that are not finite.
 
     >>> import numpy as np
     >>> from bcrf.linear import SavedChain, pack, unpack
@@ -75,18 +89,32 @@ def pack(saved: SavedChain) -> bytes:
     >>> unpack(pack(saved)).features.tolist()
     [[1.0, 1.0]]
     """
-    if not (np.isfinite(saved.general).all() and np.isfinite(saved.features).all()):
+    n_states, features = len(saved.general) - 3, saved.features
+    if not isinstance(features, Blocks) and saved.general.shape[1] > n_states:
+        features = find_blocks(features, n_states)
+    values = features.values if isinstance(features, Blocks) else features
+    if not (np.isfinite(saved.general).all() and np.isfinite(values).all()):
         raise ValueError(
             "cannot save the linear chain: there are weights that are NaN or infinite, because "
             "training diverged. Lower rate, the learning rate of the chain, and train it again"
         )
     # Larger weights would overflow float16.
     dtype = "float32" if saved.full else "float16"
-    largest = float(np.abs(saved.features).max(initial=0))
+    largest = float(np.abs(values).max(initial=0))
     scale = max(1.0, largest / float(np.finfo(dtype).max))
-    packed = (saved.features / np.float32(scale)).astype(dtype)
-    # Small weights become 0.
-    used = packed.any(axis=1)
+    packed = (values / np.float32(scale)).astype(dtype)
+    if isinstance(features, Blocks):
+        used = features.counts > 0
+        by_feature = {
+            "features": deflate(packed.T),
+            "counts": deflate(features.counts[used]),
+            "chains": deflate(features.chains),
+        }
+    else:
+        # Small weights become 0.
+        used = np.asarray(packed.any(axis=1))
+        # Zeros of one tag come in runs along the features, which compress well.
+        by_feature = {"features": zlib.compress(np.ascontiguousarray(packed[used].T).tobytes(), 1)}
     content = msgpack.dumps(
         {
             "templates": saved.templates,
@@ -98,14 +126,14 @@ def pack(saved: SavedChain) -> bytes:
             "scale": scale,
             "general": np.ascontiguousarray(saved.general).tobytes(),
             "keys": saved.keys[used].tobytes(),
-            # Zeros of one tag come in runs along the features, which compress well.
-            "features": zlib.compress(np.ascontiguousarray(packed[used].T).tobytes(), 1),
+            **by_feature,
             # Files without a first chain, and of float16, equal those of versions without these.
             **_pack_first(saved),
             **({"full": True} if saved.full else {}),
         }
     )
-    data = {"version": VERSION, "checksum": zlib.crc32(content), "content": content}
+    version = OF_BLOCKS if isinstance(features, Blocks) else VERSION
+    data = {"version": version, "checksum": zlib.crc32(content), "content": content}
     return msgpack.dumps(data)
 
 
@@ -131,19 +159,20 @@ def unpack(data: bytes) -> SavedChain:
     the bytes of the linear chain are damaged: not MessagePa
     """
     msg = _read(data, {"version": int})
-    if msg["version"] == VERSION:
+    version = msg["version"]
+    if version in (VERSION, OF_BLOCKS):
         _check_types(msg, {"checksum": int, "content": bytes})
         if zlib.crc32(msg["content"]) != msg["checksum"]:
             raise _damaged("the checksum differs")
-        msg = _read(msg["content"], TYPES)
+        msg = _read(msg["content"], TYPES if version == VERSION else TYPES | BLOCK_TYPES)
         if "first" in msg:
             _check_types(msg, {"first": bytes, "first_tags": list})
-    elif msg["version"] == 1:
+    elif version == 1:
         _check_types(msg, TYPES)
     else:
         raise ValueError(
-            f"the linear chain was saved in format {msg['version']}; this version of spacy-bcrf "
-            f"reads formats 1 and {VERSION}"
+            f"the linear chain was saved in format {version}; this version of spacy-bcrf reads "
+            f"formats 1 to {OF_BLOCKS}"
         )
     n_tags, scale, n_sequences = msg["n_tags"], msg["scale"], msg["n_sequences"]
     n_general = len(msg["general"]) // (4 * max(n_tags, 1))
@@ -167,24 +196,49 @@ def unpack(data: bytes) -> SavedChain:
     full = msg.get("full", False)
     if not isinstance(full, bool):
         raise _damaged(f"full has the type {type(full).__name__}")
-    n_bytes = (4 if full else 2) * n_tags * len(keys)
-    packed = np.frombuffer(
-        _decompress(msg["features"], n_bytes), dtype="float32" if full else "float16"
-    )
-    by_tag = packed.reshape(n_tags, len(keys))
-    features = np.empty((len(keys), n_tags), dtype="float32")
-    # Transpose in blocks that fit the cache.
-    for start in range(0, len(keys), 2048):
-        features[start : start + 2048] = by_tag[:, start : start + 2048].T
-    del packed, by_tag  # the next lines need memory again
+    dtype = np.dtype("float32" if full else "float16")
+    features: NDArray[np.float32] | Blocks
+    if version == OF_BLOCKS:
+        features = _unpack_blocks(msg, len(keys), n_tags, n_states, dtype)
+        values = features.values
+    else:
+        features = values = _unpack_features(msg["features"], len(keys), n_tags, dtype)
     if scale != 1:
         with np.errstate(over="ignore", invalid="ignore"):
-            features *= np.float32(scale)
-    if not (np.isfinite(general).all() and np.isfinite(features).all()):
+            values *= np.float32(scale)
+    if not (np.isfinite(general).all() and np.isfinite(values).all()):
         raise _damaged("there are weights that are not finite")
     texts = msg["templates"], msg["gazetteers"], tables
     saved = SavedChain(*texts, n_sequences, general, keys, features, template_set, full=full)
     return _unpack_first(saved, msg) if "first" in msg else saved
+
+
+def _unpack_features(
+    data: bytes, n_features: int, n_tags: int, dtype: np.dtype
+) -> NDArray[np.float32]:
+    packed = np.frombuffer(_decompress(data, dtype.itemsize * n_tags * n_features), dtype=dtype)
+    by_tag = packed.reshape(n_tags, n_features)
+    features = np.empty((n_features, n_tags), dtype="float32")
+    # Transpose in blocks that fit the cache.
+    for start in range(0, n_features, 2048):
+        features[start : start + 2048] = by_tag[:, start : start + 2048].T
+    return features
+
+
+def _unpack_blocks(
+    msg: dict[str, Any], n_features: int, n_tags: int, n_states: int, dtype: np.dtype
+) -> Blocks:
+    size = sum(len(msg[name]) for name in ("keys", "features", "counts", "chains"))
+    if 4 * n_features * n_tags > 3 * MAX_DEFLATE_RATIO * size:
+        raise _damaged(f"{size} bytes cannot hold {n_features} features of {n_tags} tags")
+    counts = inflate(_decompress(msg["counts"], 2 * n_features), np.dtype("uint16"))
+    n_blocks, n_chains = int(counts.sum(dtype="int64")), n_tags // n_states
+    chains = inflate(_decompress(msg["chains"], 2 * n_blocks), np.dtype("uint16"))
+    if (chains >= n_chains).any():
+        raise _damaged(f"there are weights of more than {n_chains} chains")
+    data = _decompress(msg["features"], dtype.itemsize * n_states * n_blocks)
+    values = inflate(data, dtype).reshape(n_states, n_blocks).T.astype("float32")
+    return Blocks(counts, chains, values)
 
 
 def _unpack_first(saved: SavedChain, msg: dict[str, Any]) -> SavedChain:

@@ -66,13 +66,3 @@ def token_key(name: str, offset: int) -> Key:
 def span_key(name: str, start: int, end: int) -> Key:
     """Key of `span._.name` for the span of the characters [start, end)."""
     return "._.", name, start, end
-
-
-def span_confidence(start: int, end: int) -> Key:
-    """Key of the confidence of the span of the characters [start, end)."""
-    return "._.", CONFIDENCE, start, end
-
-
-def token_confidence(start: int, end: int) -> Key:
-    """Key of the confidence of the token at a character offset."""
-    return "._.", TAG_CONFIDENCE, start, None

@@ -22,6 +22,7 @@ from bcrf.chain import CRF, Potentials, entropy
 from bcrf.chain.gold import path_scores
 from spacy_bcrf.annotation.arrays import UNKNOWN, split_spans
 from spacy_bcrf.annotation.extensions import (
+    CONFIDENCE,
     ENTROPY_PER_TOKEN,
     SEQUENCE_ENTROPY,
     SEQUENCE_PROBABILITY,
@@ -111,8 +112,11 @@ def _annotate_spans(predicted: Predicted, user_data: list[UserData]) -> None:
     at = np.concatenate([doc.to_array([IDX, LENGTH]) for doc in docs if len(doc)]).astype("int64")
     docs_of_spans = lengths.cumsum().searchsorted(starts, side="right")
     columns = docs_of_spans, at[starts, 0], at[ends - 1].sum(axis=1), p
+    # `Codec.confidence_key` without two calls for each span.
+    is_span = codec.unit == "span"
+    name = CONFIDENCE if is_span else TAG_CONFIDENCE
     for i, first, last, value in zip(*(column.tolist() for column in columns), strict=True):
-        user_data[i][codec.confidence_key(first, last)] = value
+        user_data[i]["._.", name, first, last if is_span else None] = value
 
 
 def find_keys(codec: Codec, by: str, predictions: Predictions) -> list[str]:

@@ -24,7 +24,7 @@ from bcrf.chain.label_resize import (
 )
 from bcrf.chain.side_by_side import split_chains
 from bcrf.linear.learner import OnlineLearner, OnlineSettings
-from bcrf.linear.model_bytes import SavedChain, pack, unpack
+from bcrf.linear.model_bytes import SavedChain, fill_features, pack, unpack
 from bcrf.linear.rows import Rows, known_rows
 from bcrf.linear.templates import Attribute, parse_template
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
@@ -398,7 +398,9 @@ class SparseChain:
         n_tags, n_general = self.learner.n_tags, self.learner.n_general
         weights = self.learner.weights[:, :n_tags]
         features = weights[n_general:]
-        used = np.flatnonzero(features.any(axis=1))
+        # `pack` finds the features of chains side by side that are used.
+        one_chain = self.learner.n_chains == 1
+        used: Any = np.flatnonzero(features.any(axis=1)) if one_chain else slice(None)
         return SavedChain(
             self.features.texts,
             self.features.gazetteers.phrases,
@@ -448,7 +450,7 @@ class SparseChain:
         learner = OnlineLearner(n_tags, len(saved.keys), self.settings, saved.n_sequences, n_chains)
         weights = np.zeros((n_general + len(saved.keys), learner.stride), dtype="float32")
         weights[:n_general, :n_tags] = saved.general
-        weights[n_general:, :n_tags] = saved.features
+        fill_features(saved, weights[n_general:])
         learner.weights = weights
         self.features = features
         self.features.restore(saved.gazetteers, saved.tables)
@@ -487,7 +489,9 @@ class SparseChain:
         learner.resize(len(self.dictionary))
         weights = learner.weights.copy()
         weights[: learner.n_general, :n_tags] = saved.general
-        weights[rows, :n_tags] = saved.features
+        features = np.zeros((len(saved.keys), learner.stride), dtype="float32")
+        fill_features(saved, features)
+        weights[rows] = features
         learner.weights = weights
 
     def _other_templates(self, saved: SavedChain) -> ValueError:
@@ -542,7 +546,9 @@ def _keys_after(first: int | str, n_tags: int) -> NDArray[np.uint64]:
 
 def _check_order(saved: SavedChain) -> None:
     """Raise ValueError for a second-order chain."""
-    if np.isin(_keys_after(START, saved.general.shape[1]), saved.keys).any():
+    # Sorting the few keys is faster than sorting those of all features.
+    first = np.sort(_keys_after(START, saved.general.shape[1]))
+    if (first[first.searchsorted(saved.keys).clip(max=len(first) - 1)] == saved.keys).any():
         raise ValueError(
             "the linear chain was trained with order = 2, but order = 1 is expected here"
         )

@@ -26,7 +26,6 @@ from spacy_bcrf.annotation.arrays import (
     read_docs,
 )
 from spacy_bcrf.annotation.entity_tags import EntityTags, trim_whitespace
-from spacy_bcrf.annotation.extensions import span_confidence
 from spacy_bcrf.annotation.partial import (
     read_annotated_labels,
     read_partial_annotation,
@@ -60,7 +59,6 @@ class SpanCodec(Codec):
     where_lost = "spaCy drops spans whose offsets do not match tokens, and warns. "
     attributes: ClassVar[Attributes] = (SENT_START, IS_SPACE)
     unit: ClassVar[Unit] = "span"
-    confidence_key = staticmethod(span_confidence)
     tag_unit: ClassVar[Unit] = "token"
     groupings: ClassVar[tuple[str, ...]] = ("label", "length")
     can_extend: ClassVar[bool] = False

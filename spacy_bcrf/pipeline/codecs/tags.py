@@ -24,7 +24,7 @@ from spacy_bcrf.annotation.arrays import (
     read_gold,
 )
 from spacy_bcrf.annotation.entity_tags import LabelIndex
-from spacy_bcrf.annotation.extensions import UserData, token_confidence
+from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.annotation.partial import read_allowed_tags
 
 from .codec import Codec, Ops, Predictions, SpanArrays, Tags, Unit
@@ -67,7 +67,6 @@ class TagCodec(Codec):
     constraints: Constraints | None = None
     restrictions = "allowed_tags"
     unit: ClassVar[Unit] = "token"
-    confidence_key = staticmethod(token_confidence)
     tag_unit: ClassVar[Unit] = "token"
     groupings: ClassVar[tuple[str, ...]] = ("label",)
     can_extend: ClassVar[bool] = True

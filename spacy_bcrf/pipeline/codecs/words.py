@@ -23,7 +23,7 @@ from spacy_bcrf.annotation.arrays import (
     read_gold,
 )
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
-from spacy_bcrf.annotation.extensions import UserData, token_confidence
+from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.annotation.word_tags import merge_characters, read_words
 
 from .codec import Predictions, Tags, Unit
@@ -41,7 +41,6 @@ class WordCodec(SpanCodec):
     what = "words with a tag"
     where_lost = ""
     unit: ClassVar[Unit] = "word"
-    confidence_key = staticmethod(token_confidence)
     tag_unit: ClassVar[Unit] = "word"
 
     def __init__(self, attribute: str) -> None:
