@@ -21,9 +21,13 @@ from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.identity import keep_identity
 
 from .cross_fitting import Trainer, assign_folds, find_labels, find_trainer
+from .diversity import NearDuplicates
 from .label_errors import Suspect, find_suspects
 from .loading import annotate_before, copy_words, find_labeler
 from .result import Result, make_axes
+
+MAX_SIMILARITY = 0.8
+"""Texts that share a larger part of their pairs of words are in one fold."""
 
 
 @dataclass(repr=False)
@@ -137,15 +141,21 @@ def _cross_fit(
 ) -> list[list[Suspect]]:
     """Return the suspects of each document, judged by training on the other folds.
 
+    Copies and near copies of a text share a fold: a pipeline trained on a copy finds its errors
+    right.
+
     work: a folder with one file for each finished fold. ValueError if it has those of another
     corpus, training or number of folds.
     """
-    if len(gold) < n_folds:
+    distinct = NearDuplicates(MAX_SIMILARITY)
+    text_of = [distinct.find(doc.text) for doc in gold]
+    n_texts = len(set(text_of))
+    if n_texts < n_folds:
         raise ValueError(
-            f"{corpus}: {len(gold):,} documents are too few for {n_folds} folds; each fold needs "
-            "one"
+            f"{corpus}: {n_texts:,} distinct documents are too few for {n_folds} folds; each fold "
+            "needs one"
         )
-    fold_of = assign_folds(len(gold), n_folds).tolist()
+    fold_of = assign_folds(n_texts, n_folds)[text_of].tolist()
     if work is not None:
         content = DocBin(docs=gold, store_user_data=True).to_bytes()
         identity = {"version": __version__, "folds": n_folds, "training": trainer.settings}

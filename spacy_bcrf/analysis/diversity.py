@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
@@ -101,19 +100,29 @@ class NearDuplicates:
     def __init__(self, max_similarity: float) -> None:
         """max_similarity: the largest similarity of two texts that are kept, in [0, 1]."""
         self.max_similarity = max_similarity
-        self._sizes: list[int] = []
+        self._kept: list[set[tuple[str, str]]] = []
         self._texts_of: dict[tuple[str, str], list[int]] = {}
 
     def keep(self, text: str) -> bool:
         """Return whether no kept text is too similar, and keep the text if so."""
+        n = len(self._kept)
+        return self.find(text) == n
+
+    def find(self, text: str) -> int:
+        """Return the number of a kept text that is too similar, or keep the text as the next.
+
+        Sets that share more than a part t of their bigrams share one of the first (1 - t) n in any
+        order (prefix filter, Chaudhuri et al. 2006). Long words are first: few texts have them.
+        """
         words = ["", *re.findall(r"\w+", re.sub(r"\d", "0", text.lower())), ""]
         bigrams = set(pairwise(words))
-        shared = Counter(i for bigram in bigrams for i in self._texts_of.get(bigram, ()))
-        size = len(bigrams)
-        for i, n in shared.items():
-            if n > self.max_similarity * (size + self._sizes[i] - n):
-                return False
-        for bigram in bigrams:
-            self._texts_of.setdefault(bigram, []).append(len(self._sizes))
-        self._sizes.append(size)
-        return True
+        order = sorted(bigrams, key=lambda pair: (-len(pair[0]) - len(pair[1]), pair))
+        prefix = order[: len(order) - int(self.max_similarity * len(order))]
+        for i in sorted({i for bigram in prefix for i in self._texts_of.get(bigram, ())}):
+            n = len(bigrams & self._kept[i])
+            if n > self.max_similarity * (len(bigrams) + len(self._kept[i]) - n):
+                return i
+        for bigram in prefix:
+            self._texts_of.setdefault(bigram, []).append(len(self._kept))
+        self._kept.append(bigrams)
+        return len(self._kept) - 1

@@ -14,8 +14,9 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry
+from spacy.vocab import Vocab
 
-from spacy_bcrf.corpora.doc_files import find_files, load_docs, naming_damaged
+from spacy_bcrf.corpora.doc_files import find_files, load_docs, naming_damaged, read_docs
 from spacy_bcrf.pipeline.load_checks import find_damaged
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
@@ -150,6 +151,30 @@ def make_examples(nlp: Language, name: str, gold: Sequence[Doc]) -> list[Example
         raise ValueError("has no documents")
     docs = annotate_before(nlp, name, [make_input(nlp, doc) for doc in gold])
     return [Example(doc, reference) for doc, reference in zip(docs, gold, strict=True)]
+
+
+def note_shared(gold: Iterable[Doc], train: Iterable[Doc], where: str, source: str) -> list[str]:
+    """Return a note if gold documents are training documents too. where, source: their names."""
+    known = {doc.text for doc in train}
+    texts = [doc.text for doc in gold]
+    if n := sum(text in known for text in texts):
+        return [
+            f"{n:,} of {len(texts):,} documents of {where} are in {source} too: scores on "
+            "them are too good"
+        ]
+    return []
+
+
+def note_trained(nlp: Language, gold: Iterable[Doc], where: str) -> list[str]:
+    """Return a note if gold documents are in the training corpus of a pipeline's config.
+
+    where: the name of the gold documents. A corpus that is not on this machine gives no note.
+    """
+    try:
+        path = Path(find_reader(nlp, "train")[1]["path"])
+        return note_shared(gold, read_docs(path, Vocab()), where, str(path))
+    except (KeyError, TypeError, ValueError, OSError):
+        return []
 
 
 def hash_texts(docs: Iterable[Doc]) -> list[str]:

@@ -44,6 +44,7 @@ def calibrate_cli(
     component annotates confidences.
     """
     from spacy_bcrf.analysis.calibrate import calibrate
+    from spacy_bcrf.analysis.loading import note_trained
     from spacy_bcrf.analysis.report import describe_labels
 
     from .labeler import check_destination, load_labeler, read_gold, store
@@ -54,8 +55,10 @@ def calibrate_cli(
     if not no_plot:
         require("matplotlib", "plot")
     nlp, name, _ = load_labeler(model, pipe, gpu_id, inplace)
+    gold = read_gold(nlp, dev)
+    print_notes(note_trained(nlp, gold, str(dev)))
     with naming(dev):
-        found = calibrate(nlp, read_gold(nlp, dev), name, by=by, n_bins=n_bins)
+        found = calibrate(nlp, gold, name, by=by, n_bins=n_bins)
     typer.echo(f"{name}: {found.n:,} predictions, {100 * found.accuracy:.2f}% right")
     print_notes(describe_labels(f"{name} of {model}", set(found.unknown), set()))
     for what, table in found.tables.items():

@@ -9,7 +9,7 @@ from spacy.cli._util import Arg, Opt
 from bcrf.io.extras import require
 
 from .options import PipeName, Seed
-from .paths import check_corpus, check_output_file, draw, read_corpus, write_json
+from .paths import check_corpus, check_output_file, draw, print_notes, read_corpus, write_json
 
 
 def curve_cli(
@@ -31,6 +31,7 @@ def curve_cli(
     times as many documents from the same source.
     """
     from spacy_bcrf.analysis.learning_curve import learning_curve
+    from spacy_bcrf.analysis.loading import note_shared
 
     for corpus in (train, dev):
         check_corpus(corpus)
@@ -39,6 +40,7 @@ def curve_cli(
     if plot is not None:
         require("matplotlib", "plot")
     gold, held_out = ([doc for doc in read_corpus(path) if len(doc)] for path in (train, dev))
+    print_notes(note_shared(held_out, gold, str(dev), str(train)))
     found = learning_curve(
         gold,
         held_out,

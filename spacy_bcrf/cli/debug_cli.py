@@ -112,6 +112,7 @@ def _debug_files(
 
     from spacy_bcrf.analysis.first_config import FACTORIES, find_annotated
     from spacy_bcrf.analysis.gold_report import report_corpora
+    from spacy_bcrf.analysis.loading import note_shared
     from spacy_bcrf.corpora.doc_files import read_docs
     from spacy_bcrf.corpora.inspection import Inspection
 
@@ -127,9 +128,10 @@ def _debug_files(
         raise ValueError(f"{' '.join(files)}: has no documents")
     for name in find_annotated(found):
         nlp.add_pipe(FACTORIES[name], name, config=keys if name == "ner" else {})
-    notes = []
-    if labels and (others := sorted(found.labels - {*labels})):
-        notes.append(f"labels that are not in --labels: {', '.join(others)}")
+    first, *others = corpora.items()
+    notes = [note for name, docs in others for note in note_shared(docs, first[1], name, first[0])]
+    if labels and (unknown := sorted(found.labels - {*labels})):
+        notes.append(f"labels that are not in --labels: {', '.join(unknown)}")
     reports = report_corpora(nlp, corpora, labels or ()) if nlp.pipe_names else {}
     return list(_describe(found)), reports, notes
 

@@ -34,7 +34,7 @@ def report_cli(
     With --against, the differences from another pipeline and their significance. Writes one HTML
     page that needs no network, or JSON.
     """
-    from spacy_bcrf.analysis.loading import load_pipeline
+    from spacy_bcrf.analysis.loading import load_pipeline, note_trained
     from spacy_bcrf.analysis.report import report
 
     from .labeler import load_labeler, read_gold
@@ -50,7 +50,7 @@ def report_cli(
     found = report(nlp, gold, name, against=other, resamples=resamples, seed=seed, names=names)
     for path in output:
         write_report(path, lambda: report_page(found.values), found.to_json())
-    print_notes(found.values["notes"])
+    print_notes([*found.values["notes"], *note_trained(nlp, gold, str(test))])
     for path in output:
         typer.echo(f"{path}: {found!r}")
     page = next((path for path in output if path.suffix == ".html"), output[0])

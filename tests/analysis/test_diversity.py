@@ -1,6 +1,6 @@
 """Choice of different documents."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -73,5 +73,20 @@ def test_near_duplicates():
     assert not duplicates.keep("The match on 5 May was won.")  # 6 of 10 bigrams
     assert duplicates.keep("The weather on 5 June was bad.")
     assert duplicates.keep("") and not duplicates.keep("")
+    assert duplicates.find("The match on 6 May was lost!") == 0
     everything = NearDuplicates(1)
     assert everything.keep("same") and everything.keep("same")
+
+
+@pytest.mark.parametrize("max_similarity", [0, 0.3, 0.5, 0.8])
+def test_near_duplicates_of_random_texts(max_similarity):
+    random = np.random.default_rng(0)
+    found, kept = NearDuplicates(max_similarity), []
+    for _ in range(300):
+        words = ["", *("abc"[i] for i in random.integers(0, 3, random.integers(0, 9))), ""]
+        pairs = set(pairwise(words))
+        similar = [len(pairs & other) > max_similarity * len(pairs | other) for other in kept]
+        expected = similar.index(True) if any(similar) else len(kept)
+        if expected == len(kept):
+            kept.append(pairs)
+        assert found.find(" ".join(words)) == expected

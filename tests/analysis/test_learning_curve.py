@@ -1,6 +1,7 @@
 """Learning curves: known power laws, intervals of simulated scores, and a small corpus."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -133,6 +134,20 @@ def test_dev_documents_are_checked_before_a_training(parts, tmp_path):
         DocBin(docs=found).to_disk(path)
         with pytest.raises(ValueError, match=f"{name}.spacy"):
             curve_cli(parts / "train.spacy", path, lang="en")
+
+
+def test_dev_documents_of_train_are_a_note(parts, monkeypatch, capsys):
+    def fail(*args, **options):
+        raise ValueError("stop")
+
+    module = import_module("spacy_bcrf.analysis.learning_curve")
+    monkeypatch.setattr(module, "learning_curve", fail)
+    with pytest.raises(ValueError, match="stop"):
+        curve_cli(parts / "train.spacy", parts / "train.spacy")
+    assert " are in " in capsys.readouterr().err
+    with pytest.raises(ValueError, match="stop"):
+        curve_cli(parts / "train.spacy", parts / "dev.spacy")
+    assert capsys.readouterr().err == ""
 
 
 def test_the_command_writes_values_and_a_figure(parts, tmp_path, capsys):

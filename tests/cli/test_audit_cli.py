@@ -54,6 +54,15 @@ def test_audit_finds_the_errors(corpus):
     assert {path.name for path in corpus.iterdir()} == {"corpus.spacy", "out.jsonl", "out.html"}
 
 
+def test_copies_share_a_fold(here):
+    """A pipeline that was trained on a copy of a document finds the copy's errors right."""
+    right, wrong = (make_docs(spacy.blank("xx").vocab, wrong=n) for n in (0, 9))
+    docs = [*right[:5], wrong[5], *right[6:]] * 4
+    write("copies.spacy", docs)
+    run("copies.spacy", "-o", "out.jsonl", "--folds", 2)
+    assert {record["doc"] for record in read(here / "out.jsonl")} == {5, 14, 23, 32}
+
+
 def test_finished_folds_are_not_trained_again(corpus, monkeypatch):
     train, n = cross_fitting.train_sparse_chain, []
 
@@ -164,7 +173,7 @@ def other_labels(vocab):
     "make, args, message",
     [
         (no_entities, (), "none of the 9 documents has entities"),
-        (one_document, (), "1 documents are too few for 5 folds"),
+        (one_document, (), "1 distinct documents are too few for 5 folds"),
         (other_labels, ("model", "-p", "ner"), "the documents have the labels FOOD, but [ner] has"),
         (make_docs, ("model",), "--pipe is missing; expected --pipe to be one of tagger, ner"),
         (

@@ -52,6 +52,23 @@ def test_confidences_after_calibration(folder):
     assert len(temperatures) == 1
 
 
+@pytest.mark.parametrize(
+    "name, options",
+    [("calibrate", ("-o", "new", "--no-plot")), ("report", ("-o", "page.html"))],
+)
+def test_documents_of_the_training_corpus_are_a_note(folder, name, options):
+    config, run = folder / "model/config.cfg", command(name)
+    arguments = "model", "dev.spacy", "--pipe", "ner", *options
+    set_train = 'train = "{}"'.format
+    config.write_text(config.read_text().replace("train = null", set_train("gone.spacy"), 1))
+    assert " are in " not in run(*arguments).output
+    shutil.rmtree(folder / "new", ignore_errors=True)
+    text = config.read_text().replace(set_train("gone.spacy"), set_train("dev.spacy"))
+    config.write_text(text)
+    output = " ".join(run(*arguments).output.split())
+    assert "9 of 9 documents of dev.spacy are in dev.spacy too" in output
+
+
 def test_labels_that_the_component_lacks_are_named(folder):
     vocab = spacy.blank("xx").vocab
     docs = [*DocBin().from_disk("dev.spacy").get_docs(vocab)]

@@ -87,6 +87,7 @@ def test_commands_return_their_next_step():
     returned = {
         command.name: get_type_hints(command.callback)["return"]
         for command in app.registered_commands
+        if not command.hidden
     }
     others = {name: each for name, each in returned.items() if each is not str}
     assert others == {"serve": type(None), "rank": str | None}

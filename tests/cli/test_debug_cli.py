@@ -147,6 +147,11 @@ def test_errors_name_the_section_of_the_config(folder, options, message):
     assert message in result.output
 
 
+def test_documents_of_train_in_dev_are_a_warning(folder):
+    result = run("config.cfg", "--paths.train", "train.spacy", "--paths.dev", "train.spacy")
+    assert "Warning: 5 of 5 documents of dev are in train too" in result.output
+
+
 def test_other_files_are_errors(folder):
     (folder / "data.jsonl").write_bytes(b"\xff")
     for name, message in {

@@ -58,13 +58,21 @@ def test_several_corpora_and_contradictions(folder):
         ["LOC", *"220011113"],
         ["PER", *"220111113"],
     ]
-    assert result.output.splitlines()[-3:-1] == [
+    lines = result.output.splitlines()
+    assert lines[-4:-2] == [
         "Warning: wrong.spacy: 1 documents have forbidden annotation. Training treats them as "
         "unannotated. The first:",
         "- document 1, 'Ann saw Rome ': 'Ann' (tokens 0:1) is both PER and not PER",
     ]
     run("wrong.spacy", "--strict", exit_code=1)
     run("many", "--strict")
+
+
+def test_documents_in_both_are_a_warning(folder):
+    write_all([Doc(VOCAB, words=["Bob"], ents=["B-PER"])], folder / "new.spacy")
+    output = run("many", "wrong.spacy", "new.spacy").output
+    assert "Warning: 2 of 2 documents of wrong.spacy are in many too: " in output
+    assert "new.spacy are in" not in output
 
 
 def test_json(folder):
