@@ -1,6 +1,7 @@
 # make quickstart   install, train a tagger and an entity recognizer, and use them
 # make test         build a wheel, and run the linters and all tests that need no further extra
 # make skipped      run the tests that `make test` skipped, with EXTRAS=serve,torch,torch-test,transformers
+# make engine       test bcrf where nothing but NumPy is installed, then with PyTorch, then with scikit-learn
 # make sanitize     run the tests of kernels with AddressSanitizer, UBSan and ThreadSanitizer
 # make foreign      compile the kernels with clang, for Windows under Wine, and for aarch64 under QEMU, and
 #                   compare with an oracle; needs clang, lld, mingw-w64, wine, g++-aarch64-linux-gnu and qemu-user;
@@ -70,6 +71,27 @@ installed: $(VENV)/$(EXTRAS)
 skipped: $(VENV)/$(EXTRAS)
 	test -s $(SKIPPED) || { echo "no list of skipped tests: run make test first"; exit 1; }
 	$(IN_WHEEL) $(PYTEST) @$(SKIPPED)
+
+# The engine alone: the wheel of dist/ without what spacy-bcrf requires. PyTorch comes from a wheel on disk, where there
+# is one: its wheels for a CPU are on another server than PyPI.
+ENGINE := .venv-engine
+ENGINE_TESTS := $(addprefix $(CURDIR)/tests/,chain io kernels linear interfaces)
+TORCH := $(firstword $(wildcard $(or $(PIP_FIND_LINKS),/opt/wheels)/torch-*+cpu-*.whl))
+RUN_ENGINE = cd $(ENGINE) && bin/python -m pytest -c $(CURDIR)/pyproject.toml -o pythonpath= -p no:cacheprovider -rs \
+	-m "not slow"
+
+.PHONY: engine
+engine:
+	test -n "$(wildcard dist/*.whl)" || $(BIN)/python -m build --no-isolation --wheel --outdir dist .
+	rm -rf $(ENGINE) && $(PYTHON) -m venv $(ENGINE)
+	$(ENGINE)/bin/pip install --quiet numpy pytest hypothesis
+	$(ENGINE)/bin/pip install --quiet --no-deps dist/*.whl
+	! $(ENGINE)/bin/python -c "import spacy" 2>/dev/null
+	$(RUN_ENGINE) $(ENGINE_TESTS)
+	test -z "$(TORCH)" || $(ENGINE)/bin/pip install --quiet "$(TORCH)"
+	test -z "$(TORCH)" || ($(RUN_ENGINE) $(CURDIR)/tests/interfaces/test_torch.py)
+	$(ENGINE)/bin/pip install --quiet scikit-learn
+	$(RUN_ENGINE) $(CURDIR)/tests/interfaces/test_sklearn.py
 
 # Label Studio pins packages that spaCy needs in other versions, so it has its own environment.
 LABEL_STUDIO := .venv-label-studio
@@ -258,7 +280,7 @@ compile-commands:
 	done | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' > compile_commands.json
 
 clean:
-	rm -rf $(VENV) $(LABEL_STUDIO) $(DOCS) build dist corpus training metrics project.lock
+	rm -rf $(VENV) $(ENGINE) $(LABEL_STUDIO) $(DOCS) build dist corpus training metrics project.lock
 
 # Run everything that needs a GPU, and write a report. On a machine without one, the command names
 # what is missing.

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from bcrf import kernels
+import bcrf
 
-ROOT = Path(kernels.__file__).parents[2]
+ROOT = Path(bcrf.__file__).parents[1]
 
 
 def modules():
     """The name and the path of each Python file, such as "bcrf.kernels.cuda.gpu_batch"."""
-    for path in (path for name in ("bcrf", "spacy_bcrf") for path in (ROOT / name).rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        yield ".".join(parts).removesuffix(".__init__"), path
+    for package in ("bcrf", "spacy_bcrf"):
+        for path in (ROOT / package).rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            yield ".".join(parts).removesuffix(".__init__"), path
 
 
 def imported(name, path):

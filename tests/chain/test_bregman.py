@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inference_suite import InferenceTest
 from oracles import enumeration, explicit_bregman
-from scipy.optimize import minimize
 
 from bcrf.chain import BCRF, CRF, Potentials, viterbi
 
@@ -48,6 +47,7 @@ def test_converged_values_solve_the_convex_program(batch):
 
 def _solve(u, w):
     """Minimize the dual: independent edges, coupled by multipliers at the inner nodes."""
+    minimize = pytest.importorskip("scipy.optimize").minimize
     length, tags = u.shape
     scores = w + u[1:, None, :]
     scores[0] += u[0][:, None]

@@ -7,7 +7,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numeric import assert_gradient
 from oracles import enumeration, reference_search
-from scipy.optimize import minimize
 
 from bcrf.chain import CRF, MIRA, SAPO, Perceptron, Potentials, nbest, viterbi
 from bcrf.kernels import native
@@ -82,6 +81,7 @@ def test_inexact_search_may_miss_gold():
 @given(problems.potentials(max_sequences=1, forbid=False), st.data(), st.integers(1, 4))
 def test_mira_solves_its_problem(batch, data, n):
     """Loss and update against a general solver of min |d|^2 / 2 + C sum_k slack_k."""
+    minimize = pytest.importorskip("scipy.optimize").minimize
     allowed = data.draw(problems.gold_sets(batch))
     assume(len(allowed) and not allowed.all())
     gold, gold_scores = viterbi(batch, allowed)
