@@ -41,7 +41,7 @@ from spacy_bcrf.corpora.formats.conllu import read_conllu
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf8")
-    for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))
+    for path in (ROOT / "README.md", *ROOT.glob("bcrf/README.md"), *sorted(ROOT.glob("docs/*.md")))
 }
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
