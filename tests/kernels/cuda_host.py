@@ -54,13 +54,17 @@ class HostDevice:
     def free(self) -> None:
         self.freed = True
 
+    def address(self, array: np.ndarray) -> int:
+        array.fill(0xFF)  # scratch memory starts as NaN
+        return array.ctypes.data
+
     def launch(self, launch: device.Launch) -> None:
         kernel, types, threads = launch.kernel, launch.types, launch.threads
         memory = launch.shared_memory
         assert memory <= self.shared_memory, f"{kernel} has {memory} bytes"
         assert threads % 32 == 0 and threads <= 1024
         self.launches.append(kernel)
-        arrays = [arg for arg in launch.args if isinstance(arg, np.ndarray)]
+        arrays = [arg for arg in launch.args if isinstance(arg, np.ndarray | device.Part)]
         self.array_bytes.append(sum(array.nbytes for array in arrays))
         library = load(self.folder, launch.file, types, launch.width)
         values = [
@@ -75,6 +79,13 @@ class HostDevice:
 
 
 NUMBERS = {np.int32: ctypes.c_int, np.int64: ctypes.c_int64, np.float64: ctypes.c_double}
+NUMBERS |= {np.uint64: ctypes.c_void_p}
+
+
+def numbers(part: device.Part) -> np.ndarray:
+    """Return a part of scratch memory as an array."""
+    offset = part.address - part.memory.ctypes.data
+    return np.ndarray(part.size, part.dtype, part.memory, offset)
 
 
 def _value(arg: Any, where: str) -> Any:
@@ -82,7 +93,7 @@ def _value(arg: Any, where: str) -> Any:
     if isinstance(arg, np.ndarray):
         assert arg.flags.c_contiguous, f"{where} is not contiguous"
         return ctypes.c_void_p(arg.ctypes.data)
-    return ctypes.c_void_p(0) if arg is device.NULL else NUMBERS[type(arg)](arg)
+    return NUMBERS[type(arg)](arg.item())
 
 
 @cache

@@ -42,6 +42,26 @@ class Launch(NamedTuple):
     width: int = 0
 
 
+class Part(NamedTuple):
+    """A part of an array of bytes, which kernels alone use.
+
+    It takes a tenth of the time that Python takes to create an array.
+    """
+
+    memory: Array
+    address: int
+    size: int
+    dtype: np.dtype
+
+    def view(self, dtype: np.dtype) -> Part:
+        """Return the same bytes as numbers of another dtype."""
+        return self._replace(dtype=dtype)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+
 class Device(Protocol):
     """A GPU, or its emulation in tests.
 
@@ -55,6 +75,9 @@ class Device(Protocol):
 
     def free(self) -> None:
         """Release cached memory."""
+
+    def address(self, array: Array) -> int:
+        """Return the address of an array's first byte."""
 
     def launch(self, launch: Launch) -> None:
         """Launch a kernel, without waiting for it."""
@@ -98,15 +121,14 @@ def _type(parameter: str) -> str:
 
 
 @cache
-def _signature(file: str, kernel: str, types: tuple[str, str]) -> list[type[np.number] | np.dtype]:
-    """Return what each parameter takes: a NumPy number, or an array of a dtype."""
+def _signature(
+    file: str, kernel: str, types: tuple[str, str]
+) -> list[tuple[type[np.number] | None, np.dtype]]:
+    """Return the dtype of each parameter, and NumPy's type of numbers unless it is a pointer."""
     names = {"Score": types[0], "Real": types[1], "int": "int32", "double": "float64"}
     names |= {"unsignedshort": "uint16", "signedchar": "int8", "unsignedint64": "uint64"}
-    pointed = (c_type.removesuffix("*") for c_type in parameters(file)[kernel])
-    return [
-        NUMBERS.get(c_type) or np.dtype(names.get(name, name))
-        for c_type, name in zip(parameters(file)[kernel], pointed, strict=True)
-    ]
+    listed = ((c_type, c_type.removesuffix("*")) for c_type in parameters(file)[kernel])
+    return [(NUMBERS.get(c_type), np.dtype(names.get(name, name))) for c_type, name in listed]
 
 
 def pack(launch: Launch) -> list[Any]:
@@ -116,20 +138,22 @@ def pack(launch: Launch) -> list[Any]:
 
     Raises TypeError naming the kernel and the first argument that does not fit.
     """
-    found, expected = [], _signature(launch.file, launch.kernel, launch.types)
-    for i, (arg, kind) in enumerate(zip(launch.args, expected, strict=True)):
-        if isinstance(kind, np.dtype):
-            fits = arg is None or getattr(arg, "dtype", None) == kind
-            found.append(NULL if arg is None else arg)
+    found: list[Any] = []
+    expected = _signature(launch.file, launch.kernel, launch.types)
+    for arg, (number, dtype) in zip(launch.args, expected, strict=True):
+        if number:
+            fits = type(arg) in (int, np.int64) or (number is np.float64 and type(arg) is float)
+            found.append(number(arg) if fits else arg)
+        elif arg is None:
+            fits = True
+            found.append(NULL)
         else:
-            fits = isinstance(arg, int | np.integer) or (
-                kind is np.float64 and isinstance(arg, float)
-            )
-            found.append(kind(arg) if fits else arg)
+            fits = getattr(arg, "dtype", None) == dtype
+            found.append(np.uint64(arg.address) if type(arg) is Part else arg)
         if not fits:
             what = getattr(arg, "dtype", type(arg).__name__)
-            name = kind if isinstance(kind, np.dtype) else kind.__name__
-            raise TypeError(f"kernel {launch.kernel}, argument {i}: expected {name}, got {what}")
+            where = f"kernel {launch.kernel}, argument {len(found) - 1}"
+            raise TypeError(f"{where}: expected {dtype}, got {what}")
     return found
 
 
@@ -173,6 +197,9 @@ class _CupyDevice:
 
     def free(self) -> None:
         self._cupy.get_default_memory_pool().free_all_blocks()
+
+    def address(self, array: Array) -> int:
+        return array.data.ptr
 
     def launch(self, launch: Launch) -> None:
         function = self._find(launch.file, launch.kernel, launch.types, launch.width)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import accumulate
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +14,10 @@ from bcrf.lazy import lazy
 
 from . import device
 
+ALIGNED = 256
+"""Parts of scratch memory start at multiples of so many bytes."""
+NAMES = {np.dtype(name): name for name in ("float32", "float64")}
+INT, LONG, DOUBLE = (np.dtype(name) for name in ("int32", "int64", "float64"))
 WARP = 32
 MAX_THREADS = 1024
 
@@ -26,13 +32,13 @@ class Batch:
 
     def __init__(self, xp: ModuleType, unary: Array, transitions: Array, lengths: Array) -> None:
         self.xp = xp
-        self.unary = xp.ascontiguousarray(unary)
-        self.transitions = xp.ascontiguousarray(transitions, dtype=unary.dtype)
-        self.lengths = xp.ascontiguousarray(lengths, dtype="int32")
+        self.unary = contiguous(xp, unary, unary.dtype)
+        self.transitions = contiguous(xp, transitions, unary.dtype)
+        self.lengths = contiguous(xp, lengths, INT)
         self.n, self.tags = unary.shape
         self.size = len(lengths)
         self.shared = transitions.ndim == 2
-        self.device = device.find(unary, transitions, lengths)
+        self.device = device.find(unary)
 
     @property
     def stride(self) -> np.int64:
@@ -58,6 +64,16 @@ class Batch:
         """Create an array of zeros, by default of the scores' dtype."""
         return self.xp.zeros(shape, dtype=dtype or self.unary.dtype)
 
+    def scratch(self, **numbers: tuple[int, np.dtype]) -> dict[str, device.Part]:
+        """Return uninitialized memory for kernels: so many numbers of a dtype, by name."""
+        offsets, total = _layout(tuple(numbers.values()))
+        memory = self.xp.empty(total, dtype="uint8")
+        start = self.device.address(memory)
+        return {
+            name: device.Part(memory, start + offset, *of)
+            for (name, of), offset in zip(numbers.items(), offsets, strict=True)
+        }
+
     def launch(
         self,
         file: str,
@@ -66,7 +82,7 @@ class Batch:
         *args: Any,
         threads: int = 0,
         doubles: int = 0,
-        real: Any = None,
+        real: np.dtype | None = None,
         width: int = 0,
     ) -> None:
         """Launch a kernel of `file`.cu over so many blocks.
@@ -80,7 +96,7 @@ class Batch:
         if blocks == 0:
             return
         threads = min(-(-(threads or self.tags) // WARP) * WARP, MAX_THREADS)
-        types = str(self.unary.dtype), str(np.dtype(real or self.unary.dtype))
+        types = NAMES[self.unary.dtype], NAMES[real or self.unary.dtype]
         memory = 8 * (doubles + threads)
         if memory > self.device.shared_memory:
             raise ValueError(
@@ -89,3 +105,17 @@ class Batch:
                 "tags, or NumPy arrays"
             )
         self.device.launch(device.Launch(file, kernel, types, blocks, threads, memory, args, width))
+
+
+def contiguous(xp: ModuleType, array: Array, dtype: np.dtype) -> Array:
+    """Return an array of a dtype without gaps: `array` itself if it is one, in less of Python."""
+    if array.dtype == dtype and array.flags.c_contiguous:
+        return array
+    return xp.ascontiguousarray(array, dtype=dtype)
+
+
+@lru_cache(maxsize=1024)
+def _layout(numbers: tuple[tuple[int, np.dtype], ...]) -> tuple[list[int], int]:
+    """Return the offset of each part in bytes, and the size of all."""
+    ends = list(accumulate(-(-n * dtype.itemsize // ALIGNED) * ALIGNED for n, dtype in numbers))
+    return [0, *ends[:-1]], max(ends[-1], ALIGNED)

@@ -8,54 +8,80 @@ import numpy as np
 
 from bcrf.kernels.backend import Array, Edges
 
-from .gpu_batch import Batch
+from .device import Part
+from .gpu_batch import DOUBLE, INT, LONG, Batch, contiguous
 
 COLUMN_BYTES = 256
 """Largest column of transitions in registers: 64 tags in float32, 32 in float64."""
 
 
-def held_width(batch: Batch, real: Any = None) -> int:
+def held_width(batch: Batch, real: np.dtype | None = None) -> int:
     """Return the width of the matrices that threads hold in registers, or 0 if they hold none.
 
     Registers take shared transitions of few tags. real: dtype of the inner loops.
     """
     width = -(-batch.tags // 8) * 8
-    fits = width * np.dtype(real or batch.unary.dtype).itemsize <= COLUMN_BYTES
+    fits = width * (real or batch.unary.dtype).itemsize <= COLUMN_BYTES
     return width if batch.n > 0 and batch.shared and fits else 0
 
 
 class Prepared(NamedTuple):
-    """What all sequences of a batch share, see prepare.cu."""
+    """What all sequences of a batch share, see prepare.cu.
 
-    starts: Array
-    failed: Array
-    counter: Array
-    sums: Array | None
-    matrices: Array
-    transposed: Array | None
-    edge_shifts: Array
-    edge_lows: Array
+    matrices, sums: arrays if the host multiplies them, else scratch. parts: further scratch.
+    """
+
+    starts: Part
+    failed: Part
+    counter: Part
+    values: Part
+    transposed: Part | None
+    edge_shifts: Part
+    edge_lows: Part
+    matrices: Part | Array
+    sums: Part | Array | None
+    parts: dict[str, Part]
 
 
-def prepare(batch: Batch, edges: Edges, scale: float = 1.0, real: Any = None) -> Prepared:
-    """Launch `prepare`, which replaces a dozen array operations."""
-    tags, shape = batch.tags, batch.transitions.shape
-    rows = batch.transitions.size // tags**2
-    found = Prepared(
-        starts=batch.empty(batch.size, dtype="int64"),
-        failed=batch.empty(batch.size, dtype="int32"),
-        counter=batch.empty(1, dtype="int32"),
-        sums=batch.empty(tags, tags, dtype="float64") if edges == "sum" else None,
-        matrices=batch.empty(*shape, dtype=real),
-        transposed=batch.empty(*shape, dtype=real) if batch.shared else None,
-        edge_shifts=batch.empty(rows, dtype="float64"),
-        edge_lows=batch.empty(rows, dtype="float64"),
+def prepare(
+    batch: Batch,
+    edges: Edges,
+    width: int,
+    scale: float = 1.0,
+    real: np.dtype | None = None,
+    **parts: tuple[int, np.dtype],
+) -> Prepared:
+    """Launch `prepare`, which replaces a dozen array operations.
+
+    width: see `held_width`. parts: further scratch memory, see `Batch.scratch`.
+    """
+    tags, cells, real = batch.tags, batch.transitions.size, real or batch.unary.dtype
+    rows = cells // tags**2
+    scratch = batch.scratch(
+        starts=(batch.size, LONG),
+        failed=(batch.size, INT),
+        counter=(1, INT),
+        values=(2 * batch.size, DOUBLE),
+        transposed=(cells if batch.shared else 0, real),
+        edge_shifts=(rows, DOUBLE),
+        edge_lows=(rows, DOUBLE),
+        matrices=(cells, real),
+        sums=(tags**2, DOUBLE),
+        **parts,
     )
+    shared: dict[str, Any] = {name: scratch.pop(name) for name in Prepared._fields[:-1]}
+    if not batch.shared:
+        shared["transposed"] = None
+    if edges != "sum":
+        shared["sums"] = None
+    elif not width:
+        shared["matrices"] = batch.empty(*batch.transitions.shape, dtype=real)
+        shared["sums"] = batch.empty(tags, tags, dtype=DOUBLE)
+    found = Prepared(**shared, parts=scratch)
     batch.launch(
         *("prepare", "prepare", 1 + min(rows, 1 << 15), batch.lengths, found.starts),
         *(found.failed, found.counter, found.sums, batch.transitions, found.matrices),
-        *(found.transposed, found.edge_shifts, found.edge_lows, batch.size, np.int64(rows)),
-        *(tags, scale),
+        *(found.transposed, found.edge_shifts, found.edge_lows, batch.size, rows, tags, scale),
         threads=256,
         real=real,
     )
@@ -67,5 +93,5 @@ def gold_arrays(batch: Batch, gold: Array | None) -> tuple[Array | None, Array |
     if gold is None:
         return None, None
     if gold.dtype == bool:
-        return None, batch.xp.ascontiguousarray(gold).view("int8")
-    return batch.xp.ascontiguousarray(gold, dtype="int32"), None
+        return None, contiguous(batch.xp, gold, gold.dtype).view("int8")
+    return contiguous(batch.xp, gold, INT), None

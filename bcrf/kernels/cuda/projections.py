@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from bcrf.kernels.backend import UNARIES, Array, BregmanOptions, Edges, Result
 
 from .errors import error_flag
-from .gpu_batch import WARP, Batch
+from .gpu_batch import DOUBLE, WARP, Batch
 from .memory import within_memory
 from .prepare import gold_arrays, held_width, prepare
 
@@ -60,7 +61,7 @@ def inner_dtype(batch: Batch, options: BregmanOptions, gold: Array | None = None
     which then would need logarithms, see `JUDGED`.
     """
     is_wide = options.scale > 1 or (gold is not None and gold.dtype == bool)
-    return np.dtype("float64" if is_wide else batch.unary.dtype)
+    return DOUBLE if is_wide else batch.unary.dtype
 
 
 def _project(
@@ -68,20 +69,21 @@ def _project(
 ) -> Result:
     """Return the bounds of B(w) and its gradient; with gold, losses and their gradient."""
     real = inner_dtype(batch, options, gold)
-    found, width = prepare(batch, edges, options.scale, real), held_width(batch, real)
+    width = held_width(batch, real)
     n, tags, size, columns = batch.n, batch.tags, batch.size, width or batch.tags
+    # Long sequences have their factors here, and failed sequences have logarithms.
+    row = max((3 * columns + 1) * real.itemsize // 8 + 1, 3 * tags + 1)
+    found = prepare(batch, edges, width, options.scale, real, workspace=(row * n, DOUBLE))
     unary, value = batch.empty(n, tags), batch.empty(size)
     each = batch.empty(n, tags, tags) if edges == "each" else None
     result = batch.empty(tags, tags) if edges == "sum" and width else each
-    # Long sequences have their factors here, and failed sequences have logarithms.
-    row = max((3 * columns + 1) * real.itemsize // 8 + 1, 3 * tags + 1)
-    workspace = batch.empty(row * n, dtype="float64")
-    factors, capacity = workspace.view(real), factor_capacity(batch, width, real)
+    workspace, values = found.parts["workspace"], found.values
+    factors: Any = workspace.view(real)
+    capacity = factor_capacity(batch, width, real)
     left = right = None
     if edges == "sum" and not width:
         factors, capacity = batch.empty((3 * tags + 1) * n, dtype=real), 0
         left, right = batch.empty(n, tags, dtype=real), factors[n * tags : 2 * n * tags]
-    values = batch.empty(2, size, dtype="float64")
     annotation = gold_arrays(batch, gold)
     numbers = (
         *(options.n_iter, float(options.relaxation or 0)),
@@ -92,7 +94,7 @@ def _project(
         *("bregman", "bregman", size, batch.unary, found.matrices, found.transposed),
         *(found.edge_shifts, found.edge_lows, found.starts, batch.lengths, *annotation),
         *(factors, left, unary, each, found.sums, values, found.failed, *numbers, capacity),
-        *(np.int64(n), tags, batch.stride),
+        *(n, tags, batch.stride),
         threads=THREADS if width else columns,
         doubles=_factor_bytes(columns, width, real, capacity) // 8,
         real=real,
@@ -103,7 +105,7 @@ def _project(
         *(batch.lengths, *annotation, values, found.failed, found.edge_shifts),
         *(workspace, left, right, value, unary, each, found.sums),
         *(result if each is None else None, error_flag(batch), found.counter, *numbers),
-        *(int(JUDGED), np.int64(n), tags, batch.stride),
+        *(int(JUDGED), n, tags, batch.stride),
         doubles=2 * tags,
         real=real,
     )

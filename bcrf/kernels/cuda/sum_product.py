@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 from bcrf.kernels.backend import Array, Edges, Result
 
 from .errors import error_flag
-from .gpu_batch import Batch
+from .gpu_batch import DOUBLE, Batch
 from .memory import within_memory
 from .prepare import gold_arrays, held_width, prepare
 
@@ -66,28 +67,33 @@ def _forward_backward(
 
     pairs: the array (N, M) to set, heads and tails. entropies: return these, not log-partitions.
     """
-    found = prepare(batch, edges)
     has_edges = edges == "each" or pairs is not None or entropies
     width = 0 if has_edges else held_width(batch)
     n, tags, columns = batch.n, batch.tags, width or batch.tags
+    # `forward_backward` keeps the forward rows in the workspace, and `finish` the logarithms of
+    # failed sequences.
+    found = prepare(
+        *(batch, edges, width),
+        workspace=(n * tags, DOUBLE),
+        tops=(n, batch.unary.dtype),
+        totals=(n, DOUBLE),
+    )
     unary = batch.empty(n, tags) if marginals else None
     each = batch.empty(n, tags, tags) if edges == "each" else None
     value = batch.empty(batch.size)
-    # `forward_backward` keeps the forward rows here, and `finish` the logarithms of failed
-    # sequences.
-    workspace = batch.empty(n, tags, dtype="float64")
-    alpha, right = workspace.ravel().view(batch.unary.dtype)[: n * tags], None
-    tops, totals = batch.empty(n), batch.empty(n, dtype="float64")
+    workspace, tops, totals = found.parts.values()
+    alpha: Any = workspace.view(batch.unary.dtype)
+    right = None
     result = batch.empty(tags, tags) if edges == "sum" and width else each
     if edges == "sum" and not width:
         alpha, right = batch.empty(n, tags), batch.empty(n, tags)
-    values = batch.empty(2, batch.size, dtype="float64")
+    values = found.values
     annotation = gold_arrays(batch, gold)
     asked = *(pairs or 3 * (None,)), pairs[0].shape[1] if pairs else 0, int(entropies)
     batch.launch(
         *("forward_backward", "forward_backward", batch.size, batch.unary),
         *(found.matrices, found.transposed, found.edge_shifts, found.starts, batch.lengths),
-        *(*annotation, alpha, tops, totals.view(alpha.dtype), right),
+        *(*annotation, alpha, tops, totals.view(batch.unary.dtype), right),
         *(unary, each, found.sums, *asked, values, found.failed, tags, batch.stride),
         threads=columns,
         doubles=3 * columns,
