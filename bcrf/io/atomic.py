@@ -9,8 +9,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from .remote import is_remote, uploading
-
 # spaCy and `shards.find_files` skip names that start with a dot. So no corpus includes the
 # temporary file of a killed process.
 UNFINISHED = ".unfinished-"
@@ -34,13 +32,15 @@ def replacing(path: Path, follow: bool = True) -> Iterator[Path]:
     After an exception the old file stays and the temporary one is removed. The new file keeps the
     mode of the old one, but not its owner. A link stays, and its target is replaced; without
     `follow`, the file takes the place of a link or a device, which nobody chose. Missing parent
-    folders are created. The path of a device or a pipe is yielded itself. A file of an object store
-    is written on this machine and then uploaded, see `remote`. ValueError if `path` is a folder. An
-    OSError that names no file, as that of a full disk, gets `path` as its file.
+    folders are created. The path of a device or a pipe is yielded itself. A path of cloudpathlib is
+    written on this machine and then uploaded: stores replace an object at once. ValueError if
+    `path` is a folder. An OSError that names no file, as that of a full disk, gets `path` as its
+    file.
     """
-    if is_remote(path):
-        with uploading(path) as part:
-            yield part
+    if hasattr(path, "upload_from"):
+        with tempfile.TemporaryDirectory() as folder:
+            yield (part := Path(folder) / path.name)
+            path.upload_from(part, force_overwrite_to_cloud=True)
         return
     if not path.name or path.is_dir():
         raise ValueError(f"{path}: expected the name of a file to write, this is a folder")

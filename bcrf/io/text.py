@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from .remote import describe, is_remote, open_bytes, path_errors
-
 _OPENERS: dict[str, Callable[[IO[bytes]], Any]] = {
     ".xz": lzma.open,
     ".gz": gzip.open,
@@ -91,7 +89,7 @@ def scan_lines(
     """
     number, column, rest, ends = 0, 0, b"", True
     try:
-        with open_bytes(path) as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:
+        with _open(path) as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:
             # A pipe has neither position nor length.
             tell = raw.tell if raw.seekable() else int
             position = 0
@@ -129,7 +127,7 @@ def scan_lines(
                 problem = _not_utf8(rest[0], column) if rest else None
                 yield Line(path, number, "", problem)
             advance(tell() - position)
-    except _reading_errors() as err:
+    except _READING_ERRORS as err:
         raise _describe(path, err, f", readable up to line {number}") from None
 
 
@@ -145,26 +143,35 @@ def open_decompressed(path: Path) -> Iterator[IO[bytes]]:
     CorpusError for a broken compressed file, UnreadableError if the system cannot read the file.
     """
     try:
-        with open_bytes(path) as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:
+        with _open(path) as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:
             yield stream
-    except _reading_errors() as err:
+    except _READING_ERRORS as err:
         raise _describe(path, err) from None
 
 
 _BROKEN = EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile
+_READING_ERRORS = *_BROKEN, OSError
 
 
-def _reading_errors() -> tuple[type[Exception], ...]:
-    return *_BROKEN, *path_errors()
+def _open(path: Path) -> IO[bytes]:
+    """Open a file. UnreadableError if that fails: paths of stores have errors of their own."""
+    try:
+        return path.open("rb")
+    except Exception as error:
+        raise _unreadable(path, error) from None
 
 
 def _describe(path: Path, error: Exception, readable: str = "") -> CorpusError:
     """Return the error of a broken compressed file, or of a file that the system cannot read."""
     # bz2 and Arrow raise OSError for broken content too, without the number of a system's error.
-    has_no_number = type(error) is OSError and error.errno is None and not is_remote(path)
+    has_no_number = type(error) is OSError and error.errno is None
     if has_no_number or isinstance(error, _BROKEN):
         return CorpusError(f"{path}: broken or truncated {path.suffix} file{readable}: {error}")
-    return UnreadableError(f"{path}: cannot be read: {describe(error)}")
+    return _unreadable(path, error)
+
+
+def _unreadable(path: Path, error: Exception) -> UnreadableError:
+    return UnreadableError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
 def _plain(raw: IO[bytes]) -> IO[bytes]:

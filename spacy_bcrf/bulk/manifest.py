@@ -24,8 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from bcrf.io.atomic import UNFINISHED, open_own, replacing
-from bcrf.io.remote import describe, find_below, is_remote, path_errors
 from spacy_bcrf.corpora.identity import hash_files, keep_identity
+from spacy_bcrf.corpora.remote import (
+    describe,
+    find_below,
+    find_sizes,
+    is_remote,
+    path_errors,
+)
 from spacy_bcrf.corpora.texts import Rejected
 
 from .progress_log import ProgressLog
@@ -39,16 +45,21 @@ _N_SAMPLES = 16
 def describe_inputs(files: Sequence[Path]) -> dict[str, dict[str, Any]]:
     """Return size, time of the last change, and hash of each file.
 
-    The hash is of 16 blocks of 64 KiB, from the first to the last. BulkError for a file that cannot
+    The hash is of 16 blocks of 64 KiB, from the first to the last. An object store has its own
+    hash, the etag. BulkError for a file that cannot
     be read, or is a device: it may have no end.
     """
     return {str(file): _describe_file(file) for file in files}
 
 
 def _describe_file(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise BulkError(f"{path}: expected a regular file")
     try:
+        if is_remote(path):
+            remote: Any = path
+            stat = remote.stat()
+            return {"size": stat.st_size, "modified": stat.st_mtime, "etag": remote.etag}
+        if not path.is_file():
+            raise BulkError(f"{path}: expected a regular file")
         modified = path.stat().st_mtime
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -96,12 +107,12 @@ class Manifest:
         suffix: the extension of the shards.
         """
         folder = self.folder / "shards"
-        there = {file.name: file for file in find_below(folder)}
+        sizes = find_sizes(folder)
         for shard in self.read_log():
-            file = there.get(name := f"{shard.number:06d}.{suffix}")
-            if file is None:
-                self.damaged.append(f"{folder / name}: is missing")
-            elif file.stat().st_size != shard.size or not (
+            file = folder / f"{shard.number:06d}.{suffix}"
+            if file not in sizes:
+                self.damaged.append(f"{file}: is missing")
+            elif sizes[file] != shard.size or not (
                 is_remote(file) or hash_files(file) == shard.hash
             ):
                 self.damaged.append(f"{file}: is damaged")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bcrf.io.atomic import open_own, write_text
-from bcrf.io.remote import find_below, is_remote
+from spacy_bcrf.corpora.remote import find_below, is_remote
 
 MAX_SEGMENT = 1 << 18
 """An object of a remote log ends after this number of bytes."""

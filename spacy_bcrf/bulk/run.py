@@ -22,6 +22,9 @@ from .worker import BulkError, Settings
 class Progress(Protocol):
     """Receives the counts of a run, and the position in the input in bytes, about."""
 
+    def start(self, size: int) -> None:
+        """Receive the size of all inputs in bytes."""
+
     def skip(self, counts: Counts, position: int) -> None:
         """Report what earlier runs finished."""
 
@@ -97,6 +100,7 @@ def annotate_files(
         "version": __version__,
         "inputs": describe_inputs(files),
     }
+    progress.start(sum(each["size"] for each in identity["inputs"].values()))
     with open_manifest(output, identity, settings.format, redo) as manifest:
         if manifest.is_complete:
             return manifest.counts

@@ -94,13 +94,13 @@ def annotate_cli(
         from functools import partial
 
         from bcrf.io.extras import require
-        from bcrf.io.remote import IN_MEMORY, make_path
         from bcrf.io.text import CorpusError, text_suffix
         from spacy_bcrf.bulk.engines import run_here
         from spacy_bcrf.bulk.meta_columns import find_meta_columns
         from spacy_bcrf.bulk.processes import run_processes
         from spacy_bcrf.bulk.run import annotate_files
         from spacy_bcrf.bulk.writers import COLUMNS
+        from spacy_bcrf.corpora.remote import make_path
         from spacy_bcrf.corpora.texts import TextColumns, find_inputs, read_records
 
         if address is not None and engine != "ray":
@@ -113,8 +113,6 @@ def annotate_cli(
             raise ValueError(f"--text-column and --id-column are both {text_column!r}")
         target = make_path(output).resolve()
         files, n_skipped = find_inputs(inputs, target)
-        if output.startswith(IN_MEMORY) and (engine == "ray" or (n_process or 1) > 1):
-            raise ValueError(f"{output}: is in the memory of one process; expected --n-process 1")
         columns = TextColumns(text_column, id_column, whole_files)
         for file in files:
             # A run cannot go on without its text column.
@@ -152,8 +150,7 @@ def annotate_cli(
         del worker
         if n_skipped:
             typer.echo(f"{n_skipped:,} files with other extensions are skipped", err=True)
-        size = sum(file.stat().st_size for file in files)
-        progress = _Progress(size, output, log_json)
+        progress = _Progress(output, log_json)
         counts = annotate_files(files, target, settings, columns, shard, run, progress, redo)
         progress.finish(counts)
         print_notes(["the inputs have no document, nothing was read"] * (not counts.read))
@@ -165,16 +162,20 @@ def annotate_cli(
 class _Progress:
     """A progress bar of bytes and a summary, or JSON lines on stdout, at most one a second."""
 
-    def __init__(self, size: int, output: str, as_json: bool) -> None:
-        self.size, self.output, self.as_json = size, output, as_json
-        self.skipped = self.position = self.earlier_words = 0
-        self.start, self.last = time.monotonic(), float("-inf")
+    def __init__(self, output: str, as_json: bool) -> None:
+        self.output, self.as_json = output, as_json
+        self.size = self.skipped = self.position = self.earlier_words = 0
+        self.started, self.last = time.monotonic(), float("-inf")
         hidden = True if as_json else None
-        self.bar = tqdm(total=size, unit="B", unit_scale=True, desc="annotating", disable=hidden)
+        self.bar = tqdm(unit="B", unit_scale=True, desc="annotating", disable=hidden)
+
+    def start(self, size: int) -> None:
+        """Set the size of the inputs."""
+        self.size = self.bar.total = size
 
     def skip(self, counts: Counts, position: int) -> None:
         """Leave out the time, words and bytes of earlier runs."""
-        self.start, self.earlier_words = time.monotonic(), counts.words
+        self.started, self.earlier_words = time.monotonic(), counts.words
         self.bar.initial = self.skipped = self.position = position
         self.bar.update(position - self.bar.n)
 
@@ -203,7 +204,7 @@ class _Progress:
         )
 
     def _seconds(self) -> float:
-        return max(1e-9, time.monotonic() - self.start)
+        return max(1e-9, time.monotonic() - self.started)
 
     def _speed(self, counts: Counts) -> float:
         """Return the words a second of this run."""

@@ -20,7 +20,6 @@ from spacy.tokens import Doc
 
 from bcrf.io.extras import require
 from bcrf.io.json_objects import Problem, parse_object, read_objects
-from bcrf.io.remote import find_below, glob_files, is_remote, make_path
 from bcrf.io.text import (
     MAX_LINE,
     CorpusError,
@@ -30,6 +29,14 @@ from bcrf.io.text import (
     text_suffix,
 )
 from spacy_bcrf.corpora.doc_files import load_docs, naming_damaged
+from spacy_bcrf.corpora.remote import (
+    describe,
+    find_below,
+    glob_files,
+    is_remote,
+    make_path,
+    path_errors,
+)
 
 from .formats.jsonl import read_record
 from .make_doc import tokenize
@@ -118,36 +125,15 @@ def find_inputs(inputs: Sequence[str], output: Path | None = None) -> tuple[list
     ValueError for a path that does not exist or is in `output`, for an unknown extension and for a
     file that is given twice.
     """
-
-    def is_output(path: Path) -> bool:
-        return type(path) is type(output) and path.resolve().is_relative_to(output)
-
     files: list[Path] = []
     n_skipped = 0
     for name in inputs:
-        path = make_path(name)
-        if is_output(path):
-            raise ValueError(f"{name}: is in the folder of the output, {output}")
-        if path.is_dir():
-            below = [file for file in _files_below(path) if not is_output(file)]
-            found = [file for file in below if text_suffix(file) in _READERS]
-            n_skipped += len(below) - len(found)
-            if not found:
-                raise ValueError(f"{name}: the folder has no file with one of {KNOWN}")
-        elif path.is_file():
-            found = [path]
-        elif path.exists():
-            raise ValueError(f"{name}: is a device or a pipe; expected a regular file")
-        else:
-            if is_remote(path):
-                matches = glob_files(path)
-            else:
-                globbed = map(Path, sorted(glob.glob(name, recursive=True)))  # noqa: PTH207 (absolute)
-                matches = [match for match in globbed if match.is_file()]
-            found = [file for file in matches if not is_output(file)]
-            if not found:
-                raise ValueError(f"{name}: there is no such file or folder, and no file matches")
+        try:
+            found, n_others = _find_input(name, output)
+        except path_errors() as error:
+            raise ValueError(f"{name}: cannot be read: {describe(error)}") from None
         files += found
+        n_skipped += n_others
     for file in files:
         if text_suffix(file) not in _READERS:
             raise ValueError(
@@ -160,6 +146,36 @@ def find_inputs(inputs: Sequence[str], output: Path | None = None) -> tuple[list
             raise ValueError(f"{file}: is given twice; expected each input once")
         seen.add(resolved)
     return files, n_skipped
+
+
+def _find_input(name: str, output: Path | None) -> tuple[list[Path], int]:
+    """Return the files of a path, folder, glob or URL, and the number of a folder's other files."""
+
+    def is_output(path: Path) -> bool:
+        return type(path) is type(output) and path.resolve().is_relative_to(output)
+
+    path = make_path(name)
+    if is_output(path):
+        raise ValueError(f"{name}: is in the folder of the output, {output}")
+    if path.is_file():
+        return [path], 0
+    if path.is_dir():
+        below = [file for file in _files_below(path) if not is_output(file)]
+        found = [file for file in below if text_suffix(file) in _READERS]
+        if not found:
+            raise ValueError(f"{name}: the folder has no file with one of {KNOWN}")
+        return found, len(below) - len(found)
+    if path.exists():
+        raise ValueError(f"{name}: is a device or a pipe; expected a regular file")
+    if is_remote(path):
+        matches = glob_files(path)
+    else:
+        globbed = map(Path, sorted(glob.glob(name, recursive=True)))  # noqa: PTH207 (absolute)
+        matches = [match for match in globbed if match.is_file()]
+    found = [file for file in matches if not is_output(file)]
+    if not found:
+        raise ValueError(f"{name}: there is no such file or folder, and no file matches")
+    return found, 0
 
 
 def _files_below(folder: Path) -> list[Path]:
