@@ -3,10 +3,13 @@
 # Without `from __future__ import annotations`: FastAPI evaluates type hints of nested functions.
 
 import asyncio
+import ipaddress
 import json
+import logging
+import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,21 +22,32 @@ from spacy_bcrf.pipeline.predict_in_parts import is_out_of_memory, predict_in_pa
 
 from .predictor import Annotation, Predictor
 
+_LOG = logging.getLogger(__name__)
+
+GRACE = 20
+"""Seconds after which a server that was told to end leaves requests without an answer."""
+
 
 @dataclass(frozen=True)
 class Limits:
-    """Bytes of a body, characters of a text, seconds in the tokenizer, texts of a batch, and texts
-    that wait for one."""
+    """Limits of requests.
+
+    bytes: of a body. body_seconds: until a body has arrived. characters: of a text.
+    page_characters: of a text that a page shows. seconds: in the tokenizer. batch: texts of a
+    batch. waiting: texts that wait for one.
+    """
 
     bytes: int = 2_000_000
+    body_seconds: float = 10.0
     characters: int = 100_000
+    page_characters: int = 5_000
     seconds: float = 2.0
     batch: int = 64
     waiting: int = 1000
 
 
 class BusyError(Exception):
-    """Too many texts wait."""
+    """Too many texts or pages wait."""
 
 
 class Server:
@@ -47,9 +61,10 @@ class Server:
         self.nlp, self.limits = nlp, limits
         self.counts: Counter[str] = Counter()
         self._predictor = Predictor(nlp, names, 0, False)
-        self._lock = asyncio.Lock()
+        self._lock = asyncio.Lock()  # one batch or page at a time has the memory zone
         self._waiting: list[tuple[str, asyncio.Future]] = []
-        self._batches: set[asyncio.Task] = set()  # asyncio itself may forget them
+        self._has_page = False
+        self._tasks: set[asyncio.Task] = set()  # asyncio itself may forget them
         watch_tokenizer(nlp)
 
     def _tokenize(self, text: str) -> Doc | Exception:
@@ -77,14 +92,18 @@ class Server:
             return BusyError(f"{self.limits.waiting} texts wait already; try again later")
         result: asyncio.Future = asyncio.Future()
         self._waiting.append((text, result))
-        # A task of its own: a client that leaves takes no batch of others with it.
-        task = asyncio.create_task(self._answer_batch())
-        self._batches.add(task)
-        task.add_done_callback(self._batches.discard)
+        self._start(self._answer_batch())
         return await result
 
+    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task:
+        """Start a task of its own, which goes on when a client leaves, as its thread does."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
     async def _answer_batch(self) -> None:
-        async with self._lock:  # one batch at a time
+        async with self._lock:
             self._waiting = [one for one in self._waiting if not one[1].done()]
             n = self.limits.batch
             batch, self._waiting[:n] = self._waiting[:n], []
@@ -101,14 +120,26 @@ class Server:
                     result.set_result(value)
 
     async def show(self, page: Callable[[str], str], text: str) -> str:
-        """Return a page about a text. No batch runs meanwhile: one memory zone at a time."""
+        """Return a page about a text.
+
+        BusyError if another page is not ready: a batch waits for one page at most.
+        """
 
         def render() -> str:
             with self.nlp.memory_zone(), time_limit(self.limits.seconds):
                 return page(text)
 
-        async with self._lock:
-            return await asyncio.to_thread(render)
+        async def answer() -> str:
+            try:
+                async with self._lock:
+                    return await asyncio.to_thread(render)
+            finally:
+                self._has_page = False
+
+        if self._has_page or len(self._waiting) >= self.limits.waiting:
+            raise BusyError("another page or too many texts wait already; try again later")
+        self._has_page = True
+        return str(await asyncio.shield(self._start(answer())))
 
     def metrics(self) -> str:
         """Return the counts in the text format of Prometheus."""
@@ -120,7 +151,7 @@ def _report(error: Exception, size: int) -> None:
     warnings.warn(f"a batch of {size} texts failed: {error!r}. Its halves follow", stacklevel=2)
 
 
-def _read(body: bytes, limits: Limits) -> str:
+def _read(body: bytearray, limits: Limits) -> str:
     """Return the text of a request. ValueError for another body."""
     try:
         text = json.loads(body)["text"]
@@ -140,13 +171,39 @@ _DOCS_POLICY = (
 """The content security policy of /docs, a page of FastAPI that loads Swagger UI."""
 
 
-def make_app(server: Server, page: Callable[[str], str] | None = None) -> Any:
+def find_intruder(headers: Any, has_text: bool, hosts: Collection[str] | None) -> str | None:
+    """Return why a request comes from a page of another site, or None.
+
+    A page whose domain resolves to this machine has a name of its own as the host (DNS rebinding).
+    Browsers say of a request from a page that it is of another site.
+
+    headers: of the request, by name. hosts: as of `make_app`.
+    """
+    if has_text and headers.get("sec-fetch-site") == "cross-site":
+        return "the request comes from a page of another site"
+    name = re.sub(r":\d*$", "", headers.get("host", "localhost")).strip("[].").lower()
+    if hosts is None or name == "localhost" or name in hosts:
+        return None
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return f"unknown host {name!r}; expected an address, localhost or a name of --allowed-host"
+    return None
+
+
+def make_app(
+    server: Server,
+    page: Callable[[str], str] | None = None,
+    hosts: Collection[str] | None = None,
+) -> Any:
     """Return the FastAPI application of a server.
 
-    page: returns the HTML page for a typed text, "" at first.
+    page: returns the HTML page for a typed text, "" at first. hosts: names of this server besides
+    localhost and addresses; requests to another name get status 403. None for all names.
     """
     fastapi = require("fastapi", "serve")
     responses = require("fastapi.responses", "serve")
+    ClientDisconnect = require("starlette.requests", "serve").ClientDisconnect
     Request: Any = fastapi.Request
     title, described = "spacy-bcrf", "Annotation with probabilities"
     no_pages = {"redoc_url": None, "swagger_ui_oauth2_redirect_url": None}
@@ -157,11 +214,22 @@ def make_app(server: Server, page: Callable[[str], str] | None = None) -> Any:
     body = {"required": True, "content": {"application/json": {"schema": schema}}}
 
     async def read(request: Request) -> str:
-        content = b""
-        async for part in request.stream():
-            content += part
-            if len(content) > limits.bytes:
-                raise fastapi.HTTPException(413, f"the body has more than {limits.bytes} bytes")
+        content = bytearray()
+
+        async def receive() -> None:
+            async for part in request.stream():
+                content.extend(part)
+                if len(content) > limits.bytes:
+                    raise fastapi.HTTPException(413, f"the body has more than {limits.bytes} bytes")
+
+        try:
+            await asyncio.wait_for(receive(), limits.body_seconds)
+        except asyncio.TimeoutError:
+            reason = f"the body took more than {limits.body_seconds:g} s"
+            raise fastapi.HTTPException(408, reason, {"Connection": "close"}) from None
+        except ClientDisconnect:
+            _LOG.warning("a client has left before the end of its body")
+            raise fastapi.HTTPException(499, "the client has left") from None
         try:
             return _read(content, limits)
         except ValueError as error:
@@ -184,7 +252,12 @@ def make_app(server: Server, page: Callable[[str], str] | None = None) -> Any:
 
     @app.middleware("http")
     async def count(request: Request, call_next: Any) -> Any:
-        answer = await call_next(request)
+        has_text = request.method == "POST" or bool(request.url.query)
+        intruder = find_intruder(request.headers, has_text, hosts)
+        if intruder is None:
+            answer = await call_next(request)
+        else:
+            answer = responses.JSONResponse({"detail": intruder}, 403)
         if request.url.path == app.docs_url:
             answer.headers["Content-Security-Policy"] = _DOCS_POLICY
         server.counts[f"answers_{answer.status_code}"] += 1
@@ -204,8 +277,13 @@ def make_app(server: Server, page: Callable[[str], str] | None = None) -> Any:
 
         @app.get("/", response_class=responses.HTMLResponse, include_in_schema=False)
         async def show(text: str = "") -> str:
+            if not text.strip():
+                return page("")
+            if len(text) > limits.page_characters:
+                reason = f"the text has more than {limits.page_characters} characters"
+                raise fastapi.HTTPException(422, f"{reason}, the most for a page")
             try:
-                return await server.show(page, text[: limits.characters])
+                return await server.show(page, text)
             except Exception as error:
                 raise failure(error) from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,26 +30,46 @@ def serve_cli(
     max_waiting: Annotated[
         int, Opt(help="Texts that may wait; further ones get status 503", min=1)
     ] = 1000,
+    page: Annotated[
+        bool, Opt("--page/--no-page", help="Answer GET / with a page on which one types a text")
+    ] = True,
+    allowed_host: Annotated[
+        list[str] | None,
+        Opt(help="Name of this server, besides localhost and addresses. Repeatable"),
+    ] = None,
 ) -> None:
     """
     Serve a pipeline over HTTP: POST /annotate takes {"text": ".."}, GET / is a page on which one
     types a text, GET /healthz and /metrics watch the server, /docs describes it.
+    Requests from pages of other sites and to unknown host names get status 403.
     """
     from bcrf.io.extras import require
     from spacy_bcrf.analysis.loading import load_pipeline
-    from spacy_bcrf.bulk.server import Limits
+    from spacy_bcrf.bulk.server import GRACE, Limits
 
     limits = Limits(seconds=timeout, characters=max_characters, waiting=max_waiting)
     uvicorn = require("uvicorn", "serve")
     require("fastapi", "serve")
     nlp = load_pipeline(model)
-    app = make_app_of(nlp, pipe or (), limits)
-    typer.echo(f"next: open http://{host}:{port}/ in a browser", err=True)
-    uvicorn.run(app, host=host, port=port, log_level="warning")
+    hosts = {name.lower() for name in (host, *(allowed_host or ()))}
+    app = make_app_of(nlp, pipe or (), limits, page, hosts)
+    place = "" if page else "docs"
+    typer.echo(f"next: open http://{host}:{port}/{place} in a browser", err=True)
+    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=GRACE)
 
 
-def make_app_of(nlp: Language, chosen: Sequence[str], limits: Limits | None = None) -> Any:
-    """Return the application of `serve`. chosen: the components to answer, by default all."""
+def make_app_of(
+    nlp: Language,
+    chosen: Sequence[str],
+    limits: Limits | None = None,
+    page: bool = True,
+    hosts: Collection[str] | None = None,
+) -> Any:
+    """Return the application of `serve`.
+
+    chosen: the components to answer, by default all. page: whether GET / is a page. hosts: as of
+    `make_app`.
+    """
     from spacy_bcrf.analysis.loading import find_labelers
     from spacy_bcrf.bulk.server import Limits, Server, make_app
 
@@ -57,4 +77,5 @@ def make_app_of(nlp: Language, chosen: Sequence[str], limits: Limits | None = No
 
     names = list(find_labelers(nlp, chosen))
     server = Server(nlp, names, limits or Limits())
-    return make_app(server, lambda text: typed_text_page(nlp, names, text))
+    show = (lambda text: typed_text_page(nlp, names, text)) if page else None
+    return make_app(server, show, hosts)

@@ -31,6 +31,7 @@ from spacy_bcrf.cli import app
 from spacy_bcrf.cli.pages.audit_page import audit_page
 from spacy_bcrf.cli.pages.lattice_page import lattice_page
 from spacy_bcrf.cli.review.page import fill_page
+from tests.attack.clients import REQUESTS, clients
 from tests.tiny_training import network, train
 
 Edits = Sequence[tuple[int, int, bytes]]
@@ -368,5 +369,13 @@ CASES: list[tuple[Callable[..., None], dict[str, SearchStrategy[Any]]]] = [
         },
     ),
     (pages, {"texts": payloads, "labels": payloads}),
+    (
+        clients,
+        {
+            "moves": st.lists(
+                st.tuples(st.sampled_from([*REQUESTS]), st.booleans()), min_size=1, max_size=60
+            )
+        },
+    ),
 ]
 """Each kind of case with the strategies of its arguments."""

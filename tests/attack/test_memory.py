@@ -101,7 +101,7 @@ def post(address, n_more):
     size = len(head) + n_more + len(tail)
     with socket.create_connection(address, timeout=300) as client:
         client.sendall(
-            b"POST /annotate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"POST /annotate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: %d\r\n\r\n" % size + head
         )
         try:

@@ -16,7 +16,8 @@ from spacy_bcrf.bulk.processes import Child
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a fork server here")
-def test_a_fork_server_that_dies_while_it_starts_a_process_is_replaced(capfd):
+def test_a_fork_server_that_dies_while_it_starts_a_process_is_replaced(capfd, monkeypatch):
+    monkeypatch.setattr(processes, "PATIENCE", 300)
     Child(print, "first").stop()
     server = forkserver._forkserver._forkserver_pid
     os.kill(server, signal.SIGSTOP)  # it gets the request, but starts nothing

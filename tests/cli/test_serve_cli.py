@@ -95,6 +95,7 @@ def test_every_page_has_a_policy_without_inline_handlers(client):
 def test_a_missing_extra_is_named_before_the_model_loads(monkeypatch):
     for name, other in (("uvicorn", "fastapi"), ("fastapi", "uvicorn")):
         with monkeypatch.context() as without:
+            without.setitem(sys.modules, "uvicorn", object())
             without.setitem(sys.modules, name, None)
             without.setitem(sys.modules, other, ModuleType(other))
             result = CliRunner().invoke(app, ["serve", "no-model"])
@@ -216,9 +217,107 @@ def test_the_page_shows_what_the_pipeline_knows(client, pipeline):
     assert "Marginals" in page and "The most probable labelings" in page
     for ent in doc.ents:
         assert f"<td>{ent.text}</td><td>{ent.label_}</td>" in page
+    answer = client.get("/", params={"text": "x" * 5_001})
+    assert answer.status_code == 422 and "5000 characters" in answer.json()["detail"]
     client.server.limits = replace(client.server.limits, seconds=0.1)
-    answer = client.get("/", params={"text": "(" * 20_000})
+    answer = client.get("/", params={"text": "(" * 5_000})
     assert answer.status_code == 503 and "took longer than 0.1 s" in answer.json()["detail"]
+
+
+def test_texts_wait_for_one_page_at_most():
+    from spacy_bcrf.bulk.server import BusyError, Server
+
+    async def ask():
+        server = Server(spacy.blank("xx"), [])
+        server.annotate = lambda texts: [[text] for text in texts]
+        ended = []
+
+        def page(text):
+            time.sleep(0.2)
+            ended.append(text)
+            return text
+
+        pages = [asyncio.create_task(server.show(page, str(i))) for i in range(60)]
+        await asyncio.sleep(0)
+        assert await server.answer("a") == ["a"] and len(ended) <= 1
+        found = await asyncio.gather(*pages, return_exceptions=True)
+        assert [str(one) for one in found if not isinstance(one, BusyError)] == ["0"]
+        # A page that nobody waits for any more still ends before the next work.
+        left = asyncio.create_task(server.show(page, "left"))
+        await asyncio.sleep(0.05)
+        left.cancel()
+        assert await server.answer("b") == ["b"] and ended[-1] == "left"
+        return await server.show(page, "next")
+
+    assert asyncio.run(ask()) == "next"
+
+
+def test_a_page_is_refused_while_too_many_texts_wait(client):
+    client.server.limits = replace(client.server.limits, waiting=0)
+    assert client.get("/", params={"text": TEXTS[0]}).status_code == 503
+    assert client.get("/").status_code == 200
+
+
+def test_no_page(pipeline):
+    pytest.importorskip("fastapi")
+    pytest.importorskip("httpx")
+    from fastapi.testclient import TestClient
+
+    from spacy_bcrf.cli.serve_cli import make_app_of
+
+    app = make_app_of(spacy.load(pipeline / "model"), ["ner"], page=False)
+    with TestClient(app) as client:
+        assert client.get("/", params={"text": TEXTS[0]}).status_code == 404
+        assert client.post("/annotate", json={"text": TEXTS[0]}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers, has_text, is_allowed",
+    [
+        ({}, True, True),
+        ({"host": "localhost:8000"}, True, True),
+        ({"host": "127.0.0.1"}, True, True),
+        ({"host": "[::1]:8000"}, True, True),
+        ({"host": "10.0.0.7:8000"}, True, True),
+        ({"host": "BCRF.example:80"}, True, True),
+        ({"host": "evil.example"}, True, False),
+        ({"host": "evil.example"}, False, False),
+        ({"host": "bcrf.example.evil.example"}, True, False),
+        ({"host": "127.0.0.1.evil.example"}, True, False),
+        ({"host": ""}, True, False),
+        ({"sec-fetch-site": "cross-site"}, True, False),
+        ({"sec-fetch-site": "cross-site"}, False, True),  # a link to the page
+        ({"sec-fetch-site": "same-origin"}, True, True),
+        ({"sec-fetch-site": "none"}, True, True),
+    ],
+)
+def test_requests_from_pages_of_other_sites_are_refused(headers, has_text, is_allowed):
+    from spacy_bcrf.bulk.server import find_intruder
+
+    reason = find_intruder(headers, has_text, {"bcrf.example"})
+    assert (reason is None) == is_allowed
+    assert find_intruder({"host": "evil.example"}, True, None) is None
+
+
+def test_the_command_checks_hosts(pipeline, monkeypatch):
+    pytest.importorskip("fastapi")
+    pytest.importorskip("httpx")
+    uvicorn = pytest.importorskip("uvicorn")
+    from fastapi.testclient import TestClient
+
+    apps = []
+    monkeypatch.setattr(uvicorn, "run", lambda app, **options: apps.append(app))
+    options = ["serve", str(pipeline / "model"), "--host", "0.0.0.0", "--allowed-host", "Bcrf"]
+    assert CliRunner().invoke(app, options).exit_code == 0
+    with TestClient(apps[0]) as client:
+        found = {
+            host: client.get("/", params={"text": "Ann"}, headers={"Host": host}).status_code
+            for host in ("bcrf:8000", "0.0.0.0", "localhost", "evil.example")
+        }
+        assert [*found.values()] == [200, 200, 200, 403]
+        hostile = {"Host": "localhost", "Sec-Fetch-Site": "cross-site"}
+        body = {"text": "Ann"}
+        assert client.post("/annotate", json=body, headers=hostile).status_code == 403
 
 
 def test_the_image_starts_the_command():
