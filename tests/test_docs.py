@@ -371,7 +371,7 @@ def test_the_files_that_pages_name_exist():
 
 
 def test_the_records_of_each_format_convert(tmp_path):
-    tools = "JSON lines|Prodigy|Label Studio|doccano|Hugging Face|spaCy"
+    tools = "JSON lines|Prodigy|Label Studio|doccano|Hugging Face|spaCy|GLiNER"
     page = PAGES["docs/annotation-tools.md"]
     records = dict(re.findall(rf"^\| ({tools}) \| `(.*)` \|$", page, re.M))
     for name, record in records.items():
@@ -380,7 +380,7 @@ def test_the_records_of_each_format_convert(tmp_path):
         path.write_text(record)
         counts = convert([(path, "json")], tmp_path / "out.spacy", skip_malformed=False)
         assert counts.docs == 1 and counts.spans > 0, name
-    assert len(records) == 6
+    assert len(records) == 7
 
 
 @pytest.mark.parametrize("package", ["bcrf", "spacy_bcrf"])

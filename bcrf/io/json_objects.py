@@ -46,7 +46,8 @@ def read_objects(
     first = next((piece for piece in pieces if piece.text.strip(_WHITE_SPACE)), None)
     if first is None:
         return
-    if first.text.lstrip(_WHITE_SPACE).startswith("["):
+    # Lines may be pairs that start with a string, see `as_object`.
+    if re.match(r'\s*\[(?!\s*")', first.text):
         yield from _ListReader(first, pieces).read()
         return
     texts: list[str] = []
@@ -72,17 +73,21 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
     Problem if the text is broken JSON or another value, if an object repeats a key, or for a
     number that is not finite.
     """
+    value = _parse(text)
+    if not isinstance(value, dict):
+        raise _not_an_object(value)
+    return value
+
+
+def _parse(text: str | bytes) -> Any:
     try:
-        value = _DECODER.decode(text if isinstance(text, str) else text.decode("utf-8-sig"))
+        return _DECODER.decode(text if isinstance(text, str) else text.decode("utf-8-sig"))
     except Problem:
         raise
     except json.JSONDecodeError as error:
         raise Problem("no JSON", f"no JSON: {error.msg} at column {error.colno}") from None
     except (ValueError, RecursionError) as error:
         raise Problem("no JSON", _describe(error)) from None
-    if not isinstance(value, dict):
-        raise _not_an_object(value)
-    return value
 
 
 def _parse_line(text: str, n_characters: int, problem: str | None) -> dict[str, Any] | Problem:
@@ -93,9 +98,20 @@ def _parse_line(text: str, n_characters: int, problem: str | None) -> dict[str, 
     if problem is not None:
         return Problem("no UTF-8", f"{problem}; expected UTF-8")
     try:
-        return parse_object(text)
+        return as_object(_parse(text))
     except Problem as found:
         return found
+
+
+def as_object(value: Any) -> dict[str, Any] | Problem:
+    """Return an object, also of spaCy 2's pair `[text, {"entities": ..}]`, or a problem."""
+    if isinstance(value, dict | Problem):
+        return value
+    if isinstance(value, list) and len(value) == 2:
+        text, fields = value
+        if isinstance(text, str) and isinstance(fields, dict) and "text" not in fields:
+            return {"text": text, **fields}
+    return _not_an_object(value)
 
 
 def _check_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -155,7 +171,7 @@ class _ListReader:
         while not self.text.startswith("]", self.position):
             place = f"{self.path}:{self._line_at(self.position)}"
             value = self._decode()
-            yield Item(place, value if isinstance(value, dict | Problem) else _not_an_object(value))
+            yield Item(place, as_object(value))
             self._skip_white_space()
             if self.text.startswith(",", self.position):
                 self.position += 1

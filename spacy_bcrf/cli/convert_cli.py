@@ -2,21 +2,31 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 from spacy.cli._util import Arg, Opt
 from tqdm import tqdm
 
-from bcrf.io.text import find_file, text_suffix
+from bcrf.io.text import Line, find_file, text_suffix
 from spacy_bcrf.corpora.convert import RECORD_FORMATS, Reader, convert
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
+from spacy_bcrf.corpora.formats.iob_lines import read_iob_lines
+from spacy_bcrf.corpora.formats.other_spans import normalize_tags
 from spacy_bcrf.corpora.make_doc import Align
-from spacy_bcrf.corpora.recognition import Columns, guess_columns, recognize_format
+from spacy_bcrf.corpora.recognition import (
+    Columns,
+    column_values,
+    guess_columns,
+    guess_ent_keys,
+    has_words,
+    recognize_format,
+)
+from spacy_bcrf.corpora.sentence import Sentence
 
 from .labels import read_labels
 from .paths import check_output_file
@@ -36,7 +46,9 @@ _FORMATS = {
     ".ann": "brat",
 }
 
-Format = Literal["auto", "conllu", "columns", "jsonl", "prodigy", "label-studio", "brat"]
+Format = Literal[
+    "auto", "conllu", "columns", "jsonl", "prodigy", "label-studio", "brat", "webanno", "iob"
+]
 Tag = Literal["upos", "xpos"]
 Scheme = Literal["auto", "bio", "iob1", "biluo", "bies"]
 
@@ -91,8 +103,9 @@ def convert_cli(
         Tag, Opt("--tag", "-t", help="CoNLL-U: column of the tag; the pos is always UPOS")
     ] = "upos",
     ent_key: Annotated[
-        str, Opt("--ent-key", "-k", help="CoNLL-U: key of the entity tag in MISC")
-    ] = _ENT_KEY,
+        str | None,
+        Opt("--ent-key", "-k", help="CoNLL-U: key of the entity tag in MISC (default: by content)"),
+    ] = None,
     word_column: Annotated[
         int | None,
         Opt(
@@ -152,10 +165,20 @@ def convert_cli(
         if name in RECORD_FORMATS:
             return name
         if name == "conllu":
-            return partial(read_conllu, tag=tag, ent_key=ent_key)
+            key = _choose_key(path, report) if ent_key is None else ent_key
+            return partial(read_conllu, tag=tag, ent_key=key)
+        if name == "iob":
+            return read_iob_lines
         word, entities = _choose_columns(path, word_column, ent_column, report)
+        if word_column is None and not (tag_column or has_words(path, word)):
+            raise ValueError(
+                f"{path}: column {word} has numbers, not words, and no column has entity tags; "
+                "expected --word-column, with --ent-column or --tag-column"
+            )
         return partial(
+            _read_tags,
             read_columns,
+            {tag for column in entities for tag in column_values(path, column)},
             word_column=word,
             tag_column=tag_column,
             ent_columns=entities,
@@ -178,7 +201,7 @@ def convert_cli(
         timeout=timeout,
         report=report,
     )
-    if ent_key != _ENT_KEY and counts.tokens and not counts.scheme:
+    if ent_key is not None and counts.tokens and not counts.scheme:
         report(f"no word has an entity tag under the key {ent_key!r} (see --ent-key)")
     typer.echo(f"{replaces}{output}: {counts}")
     return f"python -m spacy bcrf debug {output}"
@@ -190,9 +213,11 @@ def _find_format(path: Path, format: Format, report: Callable[[str], object]) ->
     if format != "auto":
         return format
     suffix = text_suffix(path)
-    if suffix in _FORMATS:
+    found = (
+        recognize_format(path) if suffix not in _FORMATS or _FORMATS[suffix] == "columns" else ""
+    )
+    if suffix in _FORMATS and found not in ("webanno", "iob"):
         return _FORMATS[suffix]
-    found = recognize_format(path)
     if found is None:
         raise ValueError(
             f"{path}: unknown extension {suffix!r}, and content; expected one of "
@@ -221,6 +246,30 @@ def _choose_columns(
             f"{path}: {', '.join(guessed)}, by their content (see --word-column and --ent-column)"
         )
     return found.word if word is None else word, found.entities if entities is None else entities
+
+
+def _choose_key(path: Path, report: Callable[[str], object]) -> str:
+    """Return the key of the entity tags in MISC, by content."""
+    found = guess_ent_keys(path)
+    if _ENT_KEY in found or not found:
+        return _ENT_KEY
+    if len(found) > 1:
+        raise ValueError(f"{path}: entity tags under {' and '.join(found)}; expected --ent-key")
+    report(f"{path}: entity tags under {found[0] or 'no key'} in MISC, by content (see --ent-key)")
+    return found[0]
+
+
+def _read_tags(
+    read: Callable[..., Iterator[Sentence]],
+    known: Collection[str],
+    lines: Iterable[Line],
+    **options: Any,
+) -> Iterator[Sentence]:
+    """Yield sentences of columns with tags as `normalize_tags` returns them."""
+    for sentence in read(lines, **options):
+        sentence.entities = normalize_tags(sentence.entities, known)
+        sentence.layers = [normalize_tags(layer, known) for layer in sentence.layers]
+        yield sentence
 
 
 def _suggest(folder: Path) -> str:

@@ -17,13 +17,13 @@ from spacy.util import get_lang_class
 from spacy.vocab import Vocab
 from tqdm import tqdm
 
-from bcrf.io.json_objects import Item, Problem, read_objects
+from bcrf.io.json_objects import Item, Problem, as_object, read_objects
 from bcrf.io.text import CorpusError, Line, scan_lines
 
 from .counts import Counts
 from .doc_files import Writer
 from .entity_tag_reader import EntityTagReader
-from .formats import brat, jsonl, label_studio, prodigy
+from .formats import brat, jsonl, label_studio, prodigy, webanno
 from .make_doc import Align, make_doc
 from .problems import Problems, each_file
 from .record import Ignored, Record
@@ -34,7 +34,7 @@ from .time_limit import TookTooLongError, time_limit, watch_tokenizer
 MOST_SKIPPED = 0.1
 """Largest share of records with a problem, unless the caller asks for more."""
 
-RECORD_FORMATS = ("json", "jsonl", "prodigy", "label-studio", "brat")
+RECORD_FORMATS = ("json", "jsonl", "prodigy", "label-studio", "brat", "webanno")
 """Formats of records. "json" is any of JSON, by the first record of the file."""
 
 _ATTRS = ("ORTH", "TAG", "POS", "ENT_IOB", "ENT_TYPE", "SENT_START")
@@ -186,8 +186,14 @@ class _Conversion:
         self.overlap = ""
         """The first overlap."""
         self._readers: dict[str, Callable[[dict[str, Any], str], Record]] = {
-            "jsonl": partial(jsonl.read_record, known_labels=self.labels, tags=self.tags),
+            "jsonl": partial(
+                jsonl.read_record,
+                known_labels=self.labels,
+                tags=self.tags,
+                spans_key=spans_key,
+            ),
             "brat": partial(jsonl.read_record, known_labels=self.labels),
+            "webanno": partial(jsonl.read_record, known_labels=self.labels),
             "prodigy": partial(prodigy.read_record, known_labels=self.labels),
             "label-studio": partial(
                 label_studio.read_record, known_labels=self.labels, left_out=self.counts.others
@@ -236,6 +242,9 @@ class _Conversion:
                     self._skip(record.places, record.n_spans, problem)
                 else:
                     yield "columns", record
+        elif reader == "webanno":
+            sentences_of = webanno.read_sentences(path, scan_lines(path, advance))
+            yield from self._read_objects(reader, sentences_of)
         elif reader == "brat":
             yield from self._read_objects(reader, self._read_brat(path))
         else:
@@ -279,7 +288,7 @@ class _Conversion:
     def _read_objects(self, name: str, items: Iterator[Item]) -> Iterator[tuple[str, Record]]:
         if name == "json":
             name, items = _detect_format(items)
-        for place, value in items:
+        for place, value in self._expand(items):
             if isinstance(value, Problem):
                 self._skip([place], 0, value)
                 continue
@@ -290,6 +299,17 @@ class _Conversion:
             except Ignored as reason:
                 self.counts.ignored[str(reason)] += 1
                 self.counts.ignored_spans += self._count_spans(value)
+
+    def _expand(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield the texts of ner-annotator's object, in place of the object."""
+        for item in items:
+            fields = item.value if isinstance(item.value, dict) else {}
+            texts = fields.get("annotations")
+            if not isinstance(texts, list) or "classes" not in fields or "text" in fields:
+                yield item
+                continue
+            self.counts.ignored["null"] += texts.count(None)
+            yield from (Item(item.place, as_object(text)) for text in texts if text is not None)
 
     def _read_brat(self, path: Path) -> Iterator[Item]:
         try:

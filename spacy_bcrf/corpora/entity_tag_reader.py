@@ -1,5 +1,6 @@
 """Conversion of a file's entity tags, of any scheme and possibly invalid, to IOB2."""
 
+import re
 from collections.abc import Callable, Sequence
 
 from bcrf.io.text import CorpusError, Line
@@ -29,6 +30,10 @@ _PREFIXES = {"bio": "BI", "iob1": "BI", "biluo": "BILU", "bies": "BIES"}
 
 SCHEMES = tuple(_ENCODE)
 """Schemes of entity tags in files. "auto" takes the first of several with the fewest repairs."""
+
+
+_NO_LABEL = re.compile(r"^O$|\|([BILUES]-|O$)")
+"""No label of an entity: O, and several tags in one column."""
 
 
 class EntityTagReader:
@@ -104,7 +109,7 @@ class EntityTagReader:
                 continue
             prefix, _, label = tag.partition("-")
             known = "".join(dict.fromkeys("".join(_PREFIXES[name] for name in schemes)))
-            if len(prefix) != 1 or prefix not in known or not label:
+            if len(prefix) != 1 or prefix not in known or not label or _NO_LABEL.search(label):
                 raise _error(line, tag, known, first_lines)
             new.add(tag)
             first_lines.setdefault(prefix, line)

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from bcrf.io.text import scan_lines
 
 from .formats.columns import find_separator, is_row, split_row
+from .formats.conllu import read_misc
+from .formats.webanno import MARK
 
 N_LINES = 2000
 """Lines that are read of a file."""
@@ -24,8 +26,14 @@ CHUNKS = {
 }
 """Labels of chunks: of CoNLL-2000 and CoNLL-2003, English and German."""
 
-_TAG = re.compile(r"O|[_-]?|[BILUES]-\S+")
-_LABEL = re.compile(r"[BILUES]-(\S+)")
+_TAG = re.compile(r"O|[_-]?|[BILUES]-\S+", re.IGNORECASE)
+_LABEL = re.compile(r"[BILUES]-(\S+)", re.IGNORECASE)
+_BARE = re.compile(r"[BILUO]|[_-]?", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z][\w.-]*|[_-]?")
+_NUMBER = re.compile(r"\d+(-\d+)?")
+_IOB_LINE = re.compile(r"(\S+\|(O|[_-]|[BILUES]-[^\s|]+)( +|$))+", re.IGNORECASE)
+MAX_LABELS = 50
+"""Largest number of entity labels without a prefix that a column has by its content."""
 # A record, or a list of records. A word of a column may be a bracket.
 _JSON = re.compile(r"\[?\s*\{\s*(?:[\"}]|$)|\[\s*(?:\]|$)")
 _CONLLU_ID = re.compile(r"[1-9]\d*([-.][1-9]\d*)?")
@@ -42,11 +50,18 @@ class Columns(NamedTuple):
 
 
 def recognize_format(path: Path) -> str | None:
-    """Return "json", "conllu" or "columns", or None if the content is none of them."""
+    """Return the format of a file by its content, or None if that is none we know.
+
+    "json", "conllu", "webanno", "iob" (a sentence a line) or "columns".
+    """
     lines = [line.text for line in islice(scan_lines(path), N_LINES)]
     first = next((text.strip() for text in lines if text.strip()), "")
     if _JSON.match(first):
         return "json"
+    if first.startswith(MARK):
+        return "webanno"
+    if _IOB_LINE.fullmatch(first):
+        return "iob"
     rows = _read_rows(path)
     if rows and all(len(row) == 10 and _CONLLU_ID.fullmatch(row[0]) for row in rows):
         return "conllu"
@@ -65,6 +80,7 @@ def guess_columns(path: Path) -> Columns:
     columns = [*zip(*rows, strict=True)]
     labels = {i: _find_labels(column) for i, column in enumerate(columns) if _are_tags(column)}
     tags = [i for i, found in labels.items() if found]
+    tags = tags or [i for i, column in enumerate(columns) if _have_no_prefix(column)][-1:]
     if not tags:
         return Columns()
     n_values = {
@@ -78,13 +94,44 @@ def guess_columns(path: Path) -> Columns:
     if 2 * n_values.get(0, 0) >= n_values[word]:
         word = 0
     empty = [i for i, column in enumerate(columns) if set(column) == {"O"}]
-    layers = [i for i in tags if not labels[i] <= CHUNKS] + empty or tags[-1:]
+    layers = [i for i in tags if not labels.get(i, set()) <= CHUNKS] + empty or tags[-1:]
     return Columns(word + 1, tuple(-1 if i == len(columns) - 1 else i + 1 for i in layers))
 
 
 def _are_tags(column: Sequence[str]) -> bool:
     n_tags = sum(_TAG.fullmatch(value) is not None for value in column)
     return n_tags >= (1 - MOST_BAD) * len(column)
+
+
+def _have_no_prefix(column: Sequence[str]) -> bool:
+    """Return whether most values are O, and the others bare B and I, or labels alone."""
+    values = Counter(column)
+    outside = values["O"] + values["o"]
+    is_bare = all(map(_BARE.fullmatch, values)) and len(values) > 1
+    are_labels = 1 < len(values) <= MAX_LABELS and all(map(_NAME.fullmatch, values))
+    return outside > 0 and (is_bare or (are_labels and 2 * outside >= len(column)))
+
+
+def column_values(path: Path, column: int) -> list[str]:
+    """Return the first values of a column, from 1 or from the end as -1; none of column 0."""
+    rows = _read_rows(path) if column else []
+    return [row[column - (column > 0)] for row in rows if abs(column) <= len(row)]
+
+
+def has_words(path: Path, column: int) -> bool:
+    """Return whether a column is not all numbers, as of tokens."""
+    values = column_values(path, column)
+    return len(values) < 2 or not all(map(_NUMBER.fullmatch, values))
+
+
+def guess_ent_keys(path: Path) -> list[str]:
+    """Return the keys of MISC whose values are entity tags; "" for tags without a key."""
+    values: dict[str, set[str]] = {}
+    for row in _read_rows(path):
+        for key, value in read_misc(row[-1]).items() if len(row) == 10 else ():
+            values.setdefault(key, set()).add(value)
+    tags = {key: found for key, found in values.items() if all(map(_TAG.fullmatch, found))}
+    return [key for key, found in tags.items() if any(map(_LABEL.fullmatch, found))]
 
 
 def _find_labels(column: Sequence[str]) -> set[str]:

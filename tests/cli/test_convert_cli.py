@@ -138,7 +138,7 @@ def test_the_extension_the_content_or_the_option_decides_the_format(folder):
     assert result.stderr == (
         "text.annotated: unknown extension '.annotated', and content; expected one of .conllu "
         ".conll .iob .iob2 .bio .tsv .txt .jsonl .ndjson .json .ann, or --format conllu, columns, "
-        "jsonl, prodigy, label-studio, brat\n"
+        "jsonl, prodigy, label-studio, brat, webanno, iob\n"
     )
     run("data.annotated.xz", "o.spacy", "--format", "columns")
 
@@ -279,3 +279,75 @@ def test_spans_key_with_missing_tags(folder):
     (folder / "none.conll").write_text("no\t_\n")
     run("none.conll", "out.spacy", "--spans-key", "chunks")
     assert "chunks" not in load("out.spacy")[0].spans
+
+
+ROW = "1\tAda\t_\tPROPN\t_\t_\t_\t_\t_\t{}\n2\tran\t_\tVERB\t_\t_\t_\t_\t_\t{}\n"
+MISC = [("SpaceAfter=No|name=B-PER", "name=O"), ("NE=B-PER", "NE=O"), ("B-PER", "O")]
+
+
+@pytest.mark.parametrize("values", MISC)
+def test_entity_tags_under_any_key_of_misc(folder, values):
+    (folder / "e.conllu").write_text(ROW.format(*values))
+    result = run("e.conllu", "o.spacy")
+    assert "in MISC, by content (see --ent-key)" in result.stderr
+    assert [(ent.text, ent.label_) for ent in load("o.spacy")[0].ents] == [("Ada", "PER")]
+
+
+def test_several_keys_of_misc(folder):
+    (folder / "e.conllu").write_text(ROW.format("A=B-PER|B=B-X", "A=O"))
+    result = run("e.conllu", "o.spacy", exit_code=1)
+    assert result.stderr == "e.conllu: entity tags under A and B; expected --ent-key\n"
+
+
+def test_numbers_are_no_words(folder):
+    (folder / "x.conll").write_text("1\tAda\tNNP\t_\n2\tleft\tVBD\t_\n")
+    result = run("x.conll", "o.spacy", exit_code=1)
+    assert result.stderr.startswith("x.conll: column 1 has numbers, not words")
+    run("x.conll", "o.spacy", "--word-column", 2, "--tag-column", 3)
+    assert [token.tag_ for token in load("o.spacy")[0]] == ["NNP", "VBD"]
+
+
+WEBANNO = """#FORMAT=WebAnno TSV 3.3
+#T_SP=webanno.custom.NamedEntity|identifier|value
+
+
+#Text=Ada lives in New York.
+1-1\t0-3\tAda\t_\tPER\t
+1-2\t4-9\tlives\t_\t_\t
+1-3\t10-12\tin\t_\t_\t
+1-4\t13-16\tNew\t*[1]\tLOC[1]\t
+1-5\t17-21\tYork\t*[1]|*[2]\tLOC[1]|NAME[2]\t
+1-6\t21-22\t.\t_\t_\t
+"""
+
+
+def test_webanno(folder):
+    (folder / "w.tsv").write_text(WEBANNO)
+    result = run("w.tsv", "o.spacy", "--spans-key", "sc")
+    assert result.stderr == "w.tsv: is read as webanno, by its content (see --format)\n"
+    (doc,) = load("o.spacy")
+    assert doc.text == "Ada lives in New York."
+    spans = [(span.text, span.label_) for span in doc.spans["sc"]]
+    assert spans == [("Ada", "PER"), ("New York", "LOC"), ("York", "NAME")]
+
+
+@pytest.mark.parametrize(
+    "text, label",
+    [
+        ("Ada|B-PER Lee|I-PER ran|O\n", "PER"),
+        ("Ada|NNP|B-PER Lee|NNP|I-PER ran|VBD|O\n", "PER"),
+        ("Ada\tPER\nLee\tPER\nran\tO\nand\tO\n", "PER"),
+        ("Ada\tb-PER\nLee\ti-PER\nran\to\n", "PER"),
+        ("Ada\tB\nLee\tI\nran\tO\n", "ENTITY"),
+    ],
+)
+def test_tags_of_other_forms(folder, text, label):
+    (folder / "t.iob").write_text(text)
+    run("t.iob", "o.spacy")
+    assert [(ent.text, ent.label_) for ent in load("o.spacy")[0].ents] == [("Ada Lee", label)]
+
+
+@pytest.mark.parametrize("tag", ["B-PER|B-NAME", "B-O", "B-PER|O"])
+def test_several_tags_in_a_column_are_refused(folder, tag):
+    (folder / "t.tsv").write_text(f"Ada\t{tag}\nran\tO\n")
+    assert f"'{tag}' is no entity tag" in run("t.tsv", "o.spacy", exit_code=1).stderr

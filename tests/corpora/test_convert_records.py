@@ -127,6 +127,21 @@ TAGS = ["O", "B-PER", "I-PER", "B-LOC"]
         {"tokens": ADA["text"].split(), "ner_tags": [1, 2, 0, 0, 3]},
         {"tokens": ADA["text"].split(), "ner_tags": ["B-PER", "I-PER", "O", "O", "B-LOC"]},
         {"tokens": ADA["text"].split(), "ner_tags": ["B-PER", "L-PER", "O", "O", "U-LOC"]},
+        {"tokens": ADA["text"].split(), "tags": ["b-PER", "i-PER", "o", "O", "B-LOC"]},
+        {"tokens": ADA["text"].split(), "labels": ["PER", "PER", "O", "O", "LOC"]},
+        {
+            "annotations": [
+                {"id": 1, "label": "PER", "start_offset": 0, "end_offset": 12, "user": 1},
+                {"id": 2, "label": "LOC", "start_offset": 22, "end_offset": 26, "user": 1},
+            ]
+        },
+        {
+            "label": [
+                {"start": 0, "end": 12, "text": "Ada Lovelace", "labels": ["PER"]},
+                {"start": 22, "end": 26, "text": "Rome", "labels": ["LOC"]},
+            ],
+            "annotation_id": 2,
+        },
     ],
     ids=str,
 )
@@ -142,10 +157,8 @@ def test_spans_under_the_names_of_other_tools(tmp_path, fields, with_text):
 def test_names_of_tags_are_valid_labels(tmp_path):
     good = {"tokens": ["Ada", "left"], "ner_tags": [1, 0]}
     records = [good, {**good, "ner_tags": [4, 0]}, {**good, "ner_tags": ["B-ORG", "O"]}]
-    docs, counts, problems = convert(
-        tmp_path, [*records, {**good, "ner_tags": [-100, 0]}], labels=TAGS
-    )
-    assert len(docs) == 1 and counts.skipped == {"unknown label": 3} and counts.skipped_spans == 1
+    docs, counts, problems = convert(tmp_path, records, labels=TAGS)
+    assert len(docs) == 1 and counts.skipped == {"unknown label": 2} and counts.skipped_spans == 1
     assert problems[0].endswith('in.jsonl:2: "ner_tags" has the id 4, but --labels has 4 tags')
     assert "unknown 'ORG'; expected one of LOC, PER" in problems[1]
 
@@ -321,19 +334,23 @@ def test_line_breaks_blank_lines_byte_order_marks_and_compression(tmp_path, suff
             '"ner_tags" has 1 tags, but there are no list "tokens"',
         ),
         (
-            {"tokens": ["a"], "ner_tags": ["PER"]},
+            {"tokens": ["a", "b"], "ner_tags": ["PER", "B-PER"]},
             "no tag",
             "\"ner_tags\", token 0: 'PER' is not a tag; expected O or one of",
+        ),
+        ({"text": "a", "entity": [[0, 1, "PER"]]}, "unread list", 'the list "entity" is not read'),
+        ({"text": "a", "Spans": [{"start": 0}]}, "unread list", 'the list "Spans" is not read'),
+        ({"tokens": ["a"], "iob": ["B-PER"]}, "unread list", 'the list "iob" is not read'),
+        ({"text": "a", "x": {"y": [1]}}, "unread list", 'the list "x" is not read'),
+        (
+            {"text": "a", "annotations": [{"label": 2, "start_offset": 0, "end_offset": 1}]},
+            "label ids",
+            "the label of the span 0:1 is the id 2; export the names of labels",
         ),
         (
             {"tokens": ["a"], "ner_tags": [1]},
             "ids without names",
             '"ner_tags" has the id 1; expected --labels with all tags in the order of their ids',
-        ),
-        (
-            {"tokens": ["a"], "ner_tags": [None]},
-            "wrong type",
-            'each of "ner_tags" must be a tag or its id, got null',
         ),
         ({"tokens": []}, "empty", '"tokens" is empty'),
         ({"tokens": ["a", ""]}, "empty", 'each of "tokens" is empty'),
@@ -376,7 +393,7 @@ def test_a_bad_record_is_reported_skipped_and_counted(tmp_path, record, reason, 
     if isinstance(record, dict):
         lists = [record.get(key) for key in ("spans", "rejected")]
         if reason != "several annotations":
-            lists.append(record.get("label"))
+            lists += [record.get("label"), record.get("annotations")]
         n_spans = sum(len(found) for found in lists if isinstance(found, list))
     assert counts.skipped_spans == n_spans and counts.spans == 2 + n_spans
     (tmp_path / "out.spacy").unlink()
@@ -477,3 +494,65 @@ def test_spans_of_bad_tasks_are_counted(tmp_path):
     _, counts, _ = convert(tmp_path, path)
     assert counts.skipped_spans == 2
     assert counts.ignored_spans == 1
+
+
+def test_missing_tags(tmp_path):
+    tokens = ["[CLS]", "Ada", "Love", "##lace", "left"]
+    records = [
+        {"tokens": tokens, "ner_tags": [-100, 1, 2, -100, 0]},
+        {
+            "text": "  ".join(tokens),
+            "tokens": tokens,
+            "ner_tags": [None, "B-PER", "I-PER", "_", "O"],
+        },
+        {"tokens": tokens, "tags": [-100] * 5},
+    ]
+    (ids, names, none), counts, problems = convert(tmp_path, records, labels=TAGS)
+    assert (iob(ids), iob(none), problems) == ("-BI-O", "-----", [])
+    assert [(t.text, t.ent_iob_) for t in names if not t.is_space] == list(
+        zip(tokens, ["", "B", "I", "", "O"], strict=True)
+    )
+    assert (counts.entities, counts.spans) == (2, 2)
+
+
+def test_what_to_json_writes(tmp_path):
+    doc = spacy.blank("en")(ADA["text"])
+    doc.ents = [doc.char_span(0, 12, "PER")]
+    doc.spans["sc"] = [doc.char_span(0, 12, "PER"), doc.char_span(4, 12, "NAME")]
+    (read,), _, problems = convert(tmp_path, [doc.to_json()])
+    assert (spans(read), problems) == ([("Ada Lovelace", "PER")], [])
+    (read,), _, _ = convert(tmp_path, [doc.to_json()], spans_key="sc")
+    assert spans(read, "sc") == [("Ada Lovelace", "PER"), ("Lovelace", "NAME")]
+    doc.ents = []
+    _, _, (problem,) = convert(tmp_path, [doc.to_json(), ADA])
+    assert "has the span groups sc; see --spans-key" in problem
+
+
+PAIR = [ADA["text"], {"entities": [[0, 12, "PER"]]}]
+GLINER = {"tokenized_text": ADA["text"].split(), "ner": [[0, 1, "PER"]]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps([PAIR, PAIR]),
+        f"{json.dumps(PAIR)}\n{json.dumps(PAIR)}\n",
+        json.dumps({"classes": ["PER"], "annotations": [PAIR, None, PAIR]}),
+        json.dumps([GLINER, GLINER]),
+    ],
+)
+def test_lists_of_spacy_2_ner_annotator_and_gliner(tmp_path, text):
+    docs, counts, problems = convert(tmp_path, text)
+    assert [spans(doc) for doc in docs] == [[("Ada Lovelace", "PER")]] * 2 and not problems
+    assert counts.records == 2 + text.count("null") == 2 + counts.ignored["null"]
+
+
+def test_the_ground_truth_of_label_studio(tmp_path):
+    def annotate(start, end, **more):
+        value = {"start": start, "end": end, "labels": ["PER"]}
+        return {"result": [{"type": "labels", "value": value}], **more}
+
+    task = {"data": {"text": "Ada met Bob"}}
+    task["annotations"] = [annotate(0, 3), annotate(8, 11, ground_truth=True)]
+    (doc,), counts, _ = convert(tmp_path, [task])
+    assert spans(doc) == [("Bob", "PER")] and counts.others["further annotations"] == 1

@@ -144,3 +144,11 @@ def test_incomplete_json_leaves_all_labels_open(tmp_path):
     assert not gold.problems
     # LOC is known at "Oslo", ORG at both tokens.
     assert gold.tags.sum(axis=1).tolist() == [1, 5, 1, 1]
+
+
+def test_brat_cuts_entities_at_line_breaks_alone(tmp_path):
+    write(tmp_path / "a.txt", "sit\namet or\u2028Ada")
+    file = write(tmp_path / "a.ann", "T1\tPER 0 3;4 8\tsit amet\r\nT2\tPER 9 15\tor\u2028Ada\n")
+    result, spans = convert(tmp_path, file, "--spans-key", "sc", "--lang", "en")
+    assert spans == [[("sit\namet", "PER"), ("or\u2028Ada", "PER")]]
+    assert "discontinuous" not in result.output

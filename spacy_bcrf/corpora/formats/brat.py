@@ -28,13 +28,13 @@ def read_fields(path: Path, left_out: Counter[str]) -> dict[str, Any]:
     """
     text, annotation = (_read(path.with_suffix(suffix)) for suffix in (".txt", ".ann"))
     spans = []
-    for number, line in enumerate(annotation.splitlines(), 1):
+    for number, line in enumerate(annotation.split("\n"), 1):
         if not line.strip():
             continue
         if not line.startswith("T"):
             left_out["relations, events, attributes and notes"] += 1
             continue
-        columns = line.split("\t")
+        columns = line.rstrip("\r").split("\t")
         match = _ENTITY.fullmatch(columns[1]) if len(columns) == 3 else None
         if match is None:
             raise Problem(
@@ -43,6 +43,7 @@ def read_fields(path: Path, left_out: Counter[str]) -> dict[str, Any]:
                 "'T1<TAB>LABEL 0 5<TAB>text'",
             )
         fragments = [tuple(map(int, bounds.split())) for bounds in match[2].split(";")]
+        fragments = _join(fragments, text)
         if len(fragments) > 1:
             left_out["links between the fragments of a discontinuous entity"] += 1
         spans += [{"start": start, "end": end, "label": match[1]} for start, end in fragments]
@@ -54,6 +55,18 @@ def read_fields(path: Path, left_out: Counter[str]) -> dict[str, Any]:
                 f"{match[2]} is {found[:60]!r}",
             )
     return {"text": text, "spans": spans}
+
+
+def _join(fragments: list[tuple[int, ...]], text: str) -> list[tuple[int, ...]]:
+    """Join fragments with only white space between: brat cuts entities at line breaks."""
+    joined = fragments[:1]
+    for start, end in fragments[1:]:
+        before = text[joined[-1][1] : start]
+        if joined[-1][1] <= start and not before.strip():
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def _read(path: Path) -> str:

@@ -30,7 +30,8 @@ def read_conllu(
     """Yield the sentences of a CoNLL-U file, one token for each syntactic word.
 
     tag: the column of the tag, "upos" or "xpos"; `_` means missing annotation.
-    ent_key: key of the entity tag in MISC; `_`, `-` or no key means missing annotation.
+    ent_key: key of the entity tag in MISC, empty for a tag without a key; `_`, `-` or no key means
+        missing annotation.
     on_malformed: receives the first error of a sentence. If it returns, the sentence is skipped.
 
     If the words of a multiword range (3-4) do not make up its form ("du": de le), the spaces of the
@@ -140,7 +141,7 @@ class _Builder:
         upos = columns[3]
         if upos != "_" and upos not in _UPOS:
             raise line.error(f"UPOS {upos!r}; expected _ or one of {' '.join(sorted(_UPOS))}")
-        misc = _read_misc(columns[9])
+        misc = read_misc(columns[9])
         entity = misc.get(self.ent_key, "")
         tag = columns[self.tag_column]
         self.sentence.lines.append(line)
@@ -157,7 +158,7 @@ class _Builder:
             )
         if first != len(self.words) + 1 or last < first:
             raise line.error(f"range {columns[0]}; expected it to start at {len(self.words) + 1}")
-        space = _read_misc(columns[9]).get("SpaceAfter") != "No"
+        space = read_misc(columns[9]).get("SpaceAfter") != "No"
         self.range = _Range(line, first, last, columns[1], space)
 
     def _add_space(self, space: bool) -> None:
@@ -188,7 +189,9 @@ class _Builder:
         return self.sentence
 
 
-def _read_misc(column: str) -> dict[str, str]:
+def read_misc(column: str) -> dict[str, str]:
+    """Return the values of MISC by key. A value without a key has the key ""."""
     if column == "_":
         return {}
-    return dict(pair.partition("=")[::2] for pair in column.split("|"))
+    pairs = (pair.partition("=") for pair in column.split("|"))
+    return {key if equals else "": value if equals else key for key, equals, value in pairs}

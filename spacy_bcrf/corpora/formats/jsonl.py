@@ -32,12 +32,13 @@ def read_record(
     place: str,
     known_labels: frozenset[str] | None = None,
     tags: Sequence[str] = (),
+    spans_key: str | None = None,
 ) -> Record:
     """Read one object.
 
     place: file and line. known_labels: the only valid labels; None for any. tags: names of the
-    `ner_tags` in the order of their ids. Problem if a field has a wrong type, a span is not in the
-    text, or a label is unknown.
+    `ner_tags` in the order of their ids. spans_key: the group of `Doc.to_json`. Problem if a field
+    has a wrong type, a span is not in the text, a label is unknown, or a list is not read.
     """
     # A span that an annotator rejected must not become an entity.
     if "answer" in fields:
@@ -47,14 +48,17 @@ def read_record(
             "one file for each tool",
         )
     text, words = _read_text(fields)
-    spans = _list(fields, "spans")
-    if spans is None:
-        spans = other_spans.translate_spans(fields, tags)
+    found = other_spans.translate_spans(fields, tags, spans_key)
+    spans = found and [span for span in found if not other_spans.is_missing(span)]
     reader = _SpanReader(text, words, known_labels)
     labels = _list(fields, "annotated_labels")
-    complete = fields.get("complete", spans is not None)
+    # A text of Label Studio's JSON-MIN has no label, but is annotated.
+    complete = fields.get("complete", found is not None or "annotation_id" in fields)
     if not isinstance(complete, bool):
         raise Problem("wrong type", f'"complete" must be true or false, got {_show(complete)}')
+    missing = [reader.bounds(span["missing"]) for span in found or () if span not in (spans or ())]
+    if words is not None and len(missing) == len(words):
+        missing, complete = [], False
     return Record(
         [place],
         text,
@@ -63,20 +67,20 @@ def read_record(
         [reader.read(span, "rejected span") for span in _list(fields, "rejected") or ()],
         labels and [reader.check_label(label, '"annotated_labels"') for label in labels],
         complete,
+        missing,
     )
 
 
 def count_spans(fields: dict[str, Any], tags: Sequence[str] = ()) -> int:
     """Count the spans of an object, valid or not."""
-    lists = (fields.get(key) for key in ("spans", "rejected"))
-    n_spans = sum(len(spans) for spans in lists if isinstance(spans, list))
-    if fields.get("spans") is None:
-        n_spans += other_spans.count_spans(fields, tags)
-    return n_spans
+    rejected = fields.get("rejected")
+    n_rejected = len(rejected) if isinstance(rejected, list) else 0
+    return n_rejected + other_spans.count_spans(fields, tags)
 
 
 def _read_text(fields: dict[str, Any]) -> tuple[str | None, list[str] | None]:
-    text, tokens = fields.get("text"), _list(fields, "tokens")
+    tokens = _list(fields, "tokenized_text" if "tokenized_text" in fields else "tokens")
+    text = fields.get("text")
     if text is None and tokens is None:
         null = " (it is null)" if "text" in fields else ""
         raise Problem("no text", f'no "text"{null} and no "tokens"; expected "text" with a string')
@@ -84,13 +88,20 @@ def _read_text(fields: dict[str, Any]) -> tuple[str | None, list[str] | None]:
         text = _check_string(text, '"text"')
     if tokens is None:
         return text, None
-    words = [
-        _check_string(token.get("text") if isinstance(token, dict) else token, 'each of "tokens"')
-        for token in tokens
-    ]
+    words = [_check_string(_read_word(token, text), 'each of "tokens"') for token in tokens]
     if not words:
         raise Problem("empty", '"tokens" is empty')
     return text, words
+
+
+def _read_word(token: Any, text: str | None) -> Any:
+    """Return the word of a token, which `Doc.to_json` gives by its characters."""
+    if not isinstance(token, dict):
+        return token
+    start, end = token.get("start"), token.get("end")
+    if "text" not in token and text and isinstance(start, int) and isinstance(end, int):
+        return text[start:end]
+    return token.get("text")
 
 
 class _SpanReader:
@@ -132,7 +143,13 @@ class _SpanReader:
         names = {self.check_label(name, where) for name in labels}
         return RecordSpan(start, end, tuple(sorted(names)))
 
+    def bounds(self, i: int) -> tuple[int, int]:
+        """Return the bounds of a token, in the unit of the spans."""
+        return (i, i + 1) if self.text is None else self._words_in_text[i]
+
     def check_label(self, label: Any, where: str) -> str:
+        if isinstance(label, int) and where != '"annotated_labels"':
+            raise Problem("label ids", f"{where} is the id {label}; export the names of labels")
         name = _check_string(label, where)
         if name == "O":
             raise Problem("unknown label", f"{where} is O, which is no label of an entity")

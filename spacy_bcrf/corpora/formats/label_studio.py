@@ -1,7 +1,7 @@
 """Label Studio's JSON exports: tasks with a text in `data` and its `annotations`.
 
-The reader takes the first annotation that the annotator did not cancel. Tokens outside of its
-regions are O. A region with several labels is an ambiguous span.
+The reader takes the ground truth, else the first annotation that the annotator did not cancel.
+Tokens outside of its regions are O. A region with several labels is an ambiguous span.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def read_record(
     if not annotations:
         raise Ignored("not annotated")
     valid = [annotation for annotation in annotations if not annotation.get("was_cancelled")]
+    valid.sort(key=lambda annotation: annotation.get("ground_truth") is not True)
     if not valid:
         raise Ignored("cancelled")
     results = valid[0].get("result")

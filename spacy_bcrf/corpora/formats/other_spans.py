@@ -1,88 +1,176 @@
-"""Spans under the names of other tools, translated to the `spans` of `jsonl`.
+"""Annotation under the names of other tools, translated to the `spans` of `jsonl`.
 
-- Hugging Face: `tokens` and `ner_tags`, the tags' names or their ids.
-- doccano: `label`, lists of start, end and label; newer versions: `entities`, objects with
-  `start_offset` and `end_offset`.
-- spaCy: `entities`, lists of start, end and label, or `ents`, objects with `start` and `end`.
+| tool | shape |
+|---|---|
+| Hugging Face | `tokens` and names or ids of tags in `ner_tags`, `tags`, `labels` |
+| GLiNER | `tokenized_text` and `ner`: first token, last token and label |
+| doccano | `label`: start, end, label; `entities`, `annotations`: objects with `start_offset` |
+| spaCy | `entities`: start, end and label; or `ents`: objects; `Doc.to_json` has `spans` by key |
+| Label Studio's JSON-MIN | `label`: objects with `labels` |
+
+A tag may be `B-PER`, in any case; `B`, whose entity has the label ENTITY; or `PER` alone. Missing
+tags are null, -100, `_`, `-` or empty.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from bcrf.io.json_objects import Problem
-from bcrf.schemes import MISSING, read_spans
+from bcrf.schemes import read_spans
 
-_NAMES = ("ner_tags", "entities", "ents", "label", "labels", "span")
-_NAMES_OF_BOUNDS = {"start_offset": "start", "end_offset": "end"}
+_NAMES = (
+    *("ner_tags", "tags", "entities", "ents", "label", "labels", "span", "annotations", "ner"),
+)
+_READ = ("spans", "rejected", "tokens", "tokenized_text", "annotated_labels", "meta")
+_NAMES_OF_FIELDS = {"start_offset": "start", "end_offset": "end", "labels": "label"}
+_TAG = re.compile(r"[BILUES]-.+|[BILUEO]", re.IGNORECASE)
+_PREFIXED = re.compile(r"[BILUES]-.", re.IGNORECASE)
+_BARE = re.compile(r"[BILUESO]", re.IGNORECASE)
+_MISSING = ("", "-", "_", None, -100)
 
 
-def translate_spans(fields: dict[str, Any], tags: Sequence[str] = ()) -> list[Any] | None:
-    """Return the spans of an object without `spans`, None if it has none under any name.
+def translate_spans(
+    fields: dict[str, Any], tags: Sequence[str] = (), spans_key: str | None = None
+) -> list[Any] | None:
+    """Return the spans of an object, None if it has none under any name.
 
-    tags: the names of the tags in the order of their ids. Problem if the object has spans under
-    several names, or tags that are no tags of entities.
+    tags: the names of the tags in the order of their ids. spans_key: the group of `Doc.to_json`. A
+    missing tag gives a span `{"missing": i}`. Problem if the object has spans under several names,
+    lists that may be annotation under other names, or tags that are no tags of entities.
     """
+    groups = fields.get("spans")
+    if isinstance(groups, dict) and (groups or "ents" in fields):
+        if spans_key in groups:
+            return [*groups[spans_key]]
+        if spans_key or (groups and not fields.get("ents")):
+            raise Problem(
+                "span groups", f"has the span groups {', '.join(groups)}; see --spans-key"
+            )
+        return [*map(_read_span, fields.get("ents") or ())]
+    if groups is not None:
+        if not isinstance(groups, list):
+            raise Problem("wrong type", f'"spans" must be a list, got {json.dumps(groups)[:60]}')
+        return groups
     found = [name for name in _NAMES if isinstance(fields.get(name), list)]
-    if not found:
-        return None
     if len(found) > 1:
         raise Problem(
             "several annotations", f'found {" and ".join(found)}; expected one, or "spans"'
         )
-    values = fields[found[0]]
-    return _read_tags(fields, tags) if found == ["ner_tags"] else [*map(_read_span, values)]
+    if not found:
+        if unread := [key for key, value in fields.items() if _may_be_spans(key, value)]:
+            raise Problem(
+                "unread list",
+                f"the list {json.dumps(unread[0])} is not read; expected annotation as "
+                f'"spans", or {", ".join(_NAMES)}',
+            )
+        return None
+    name, values = found[0], fields[found[0]]
+    if "tokenized_text" in fields:
+        return [_read_tokens(item) for item in values]
+    if name == "ner_tags" or _are_tags(values):
+        return _read_tags(name, values, fields.get("tokens"), tags)
+    return [*map(_read_span, values)]
 
 
 def count_spans(fields: dict[str, Any], tags: Sequence[str] = ()) -> int:
-    """Count the spans of an object of any shape; 0 for tags that cannot be read."""
+    """Count the spans of an object of any shape; 0 for what cannot be read."""
     try:
-        return len(translate_spans(fields, tags) or ())
-    except Problem:
+        found = translate_spans(fields, tags) or ()
+    except (Problem, TypeError):
         return 0
+    return sum(not is_missing(span) for span in found)
 
 
-def _read_tags(fields: dict[str, Any], names: Sequence[str]) -> list[dict[str, Any]]:
-    tags, tokens = fields["ner_tags"], fields.get("tokens")
+def is_missing(span: Any) -> bool:
+    """Return whether a span of `translate_spans` is a missing tag."""
+    return isinstance(span, dict) and span.keys() == {"missing"}
+
+
+def _may_be_spans(key: str, value: Any) -> bool:
+    """Return whether a field without a known name has objects, lists or entity tags."""
+    if key in _READ or not value:
+        return False
+    if isinstance(value, dict):
+        return any(isinstance(inner, list) and inner for inner in value.values())
+    return isinstance(value, list) and (
+        any(isinstance(item, dict | list) for item in value)
+        or all(isinstance(item, str) and _TAG.fullmatch(item) for item in value)
+    )
+
+
+def _are_tags(values: list[Any]) -> bool:
+    return bool(values) and all(value is None or isinstance(value, str | int) for value in values)
+
+
+def _read_tags(name: str, tags: list[Any], tokens: Any, names: Sequence[str]) -> list[Any]:
     if not isinstance(tokens, list) or len(tokens) != len(tags):
         n_tokens = f"{len(tokens)} tokens" if isinstance(tokens, list) else 'no list "tokens"'
-        raise Problem("wrong type", f'"ner_tags" has {len(tags)} tags, but there are {n_tokens}')
+        raise Problem("wrong type", f'"{name}" has {len(tags)} tags, but there are {n_tokens}')
+    read = [_read_tag(name, tag, names) for tag in tags]
     try:
-        spans = read_spans([_read_tag(tag, names) for tag in tags])
-    except Problem:
-        raise
+        spans = read_spans(normalize_tags(read))
     except ValueError as error:
-        raise Problem("no tag", f'"ner_tags", {error}') from None
-    return [
+        raise Problem("no tag", f'"{name}", {error}') from None
+    missing = [{"missing": i} for i, tag in enumerate(read) if tag is None]
+    return missing + [
         {"token_start": start, "token_end": end - 1, "label": label} for start, end, label in spans
     ]
 
 
-def _read_tag(tag: Any, names: Sequence[str]) -> str:
-    if isinstance(tag, str) and tag not in MISSING:
-        return tag
-    if not isinstance(tag, int) or isinstance(tag, bool):
+def normalize_tags(
+    tags: Sequence[str | None], known: Collection[str | None] = ()
+) -> list[str | None]:
+    """Return tags with a prefix in upper case and a label: `b-per`, bare `B`, and `PER` alone.
+
+    known: other tags of the file. If one of all tags has a prefix, the others need one.
+    """
+    found = {tag for tag in tags if tag}
+    all_tags = found | {tag for tag in known if tag and tag not in _MISSING}
+    if any(map(_PREFIXED.match, all_tags)):
+        fixed = {tag: tag[0].upper() + tag[1:] for tag in found if _TAG.fullmatch(tag)}
+    elif all(map(_BARE.fullmatch, all_tags)):
+        fixed = {tag: f"{tag.upper()}-ENTITY" for tag in found}
+    else:
+        fixed = {tag: f"I-{tag}" for tag in found if tag[1:2] != "-" and tag[-1] != "-"}
+    fixed.update(dict.fromkeys(("O", "o"), "O"))
+    return [tag and fixed.get(tag, tag) for tag in tags]
+
+
+def _read_tag(name: str, tag: Any, names: Sequence[str]) -> str | None:
+    if isinstance(tag, bool) or not isinstance(tag, str | int | None):
         raise Problem(
-            "wrong type", f'each of "ner_tags" must be a tag or its id, got {json.dumps(tag)[:60]}'
+            "wrong type", f'each of "{name}" must be a tag or its id, got {json.dumps(tag)[:60]}'
         )
+    if tag in _MISSING:
+        return None
+    if isinstance(tag, str):
+        return tag
     if not names:
         raise Problem(
             "ids without names",
-            f'"ner_tags" has the id {tag}; expected --labels with all tags in the order of their '
+            f'"{name}" has the id {tag}; expected --labels with all tags in the order of their '
             "ids, such as O,B-PER,I-PER, or a file of them",
         )
     if not 0 <= tag < len(names):
         raise Problem(
-            "unknown label", f'"ner_tags" has the id {tag}, but --labels has {len(names)} tags'
+            "unknown label", f'"{name}" has the id {tag}, but --labels has {len(names)} tags'
         )
     return names[tag]
+
+
+def _read_tokens(item: Any) -> Any:
+    if isinstance(item, list) and len(item) == 3:
+        return dict(zip(("token_start", "token_end", "label"), item, strict=True))
+    return item  # `jsonl` names the problem
 
 
 def _read_span(item: Any) -> Any:
     if isinstance(item, list) and len(item) == 3:
         return dict(zip(("start", "end", "label"), item, strict=True))
     if isinstance(item, dict):
-        return {_NAMES_OF_BOUNDS.get(key, key): value for key, value in item.items()}
+        return {_NAMES_OF_FIELDS.get(key, key): value for key, value in item.items()}
     return item  # `jsonl` names the problem
