@@ -22,6 +22,7 @@ from spacy_bcrf.layers.linear_chain import find_obstacle
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from .codecs import Codec
+from .codecs.span_group import has_space_edge
 
 
 class Gold(NamedTuple):
@@ -124,7 +125,7 @@ def find_cause(codec: Codec, example: Example) -> str:
 def find_trimmed(codec: Codec, doc: Doc) -> list[Span]:
     """Return the spans of a gold document that start or end on whitespace."""
     spans = codec.find_spans(doc) if codec.unit == "span" else []
-    return [s for s in spans if len(s) and (s[0].is_space or s[-1].is_space)]
+    return list(filter(has_space_edge, spans))
 
 
 def _name(span: Span) -> str:

@@ -514,6 +514,16 @@ def test_exclusive_labels_train_and_spans_cross_no_sentence_start():
     assert all(span.end < 3 or span.start == 2 for span in doc.spans[KEY])
 
 
+def test_a_preset_span_with_whitespace_at_an_edge_stays_as_it_is():
+    nlp, pipe = make(labels=["A"])
+    doc = Doc(nlp.vocab, words=["a", " ", "b"])
+    doc.spans[KEY] = [Span(doc, 0, 2, label="A")]
+    # The chain is open at the preset span: nothing pins a trimmed one.
+    kept, ignored = (pipe.find_potentials([doc], ignore) for ignore in (False, True))
+    np.testing.assert_array_equal(kept.unary, ignored.unary)
+    assert (0, 2) in [(span.start, span.end) for span in pipe(doc).spans[KEY]]
+
+
 def test_preset_spans_stay_and_condition_the_others():
     nlp, pipe = train_small()
     words = ["University", "of", "Oslo"]

@@ -34,7 +34,7 @@ from spacy_bcrf.annotation.partial import (
 
 from .codec import Labelings, Ops, Predictions, ScoredSpans, SpanArrays, Tags, Unit
 from .layers import Layers, choose_layers
-from .span_group import SpanGroupCodec, align_spans, check_span
+from .span_group import SpanGroupCodec, align_spans, check_span, has_space_edge
 from .span_sets import score_span_set
 from .spans import PartialSpanCodec
 
@@ -241,7 +241,8 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         starts = self.n_chains * (batch.lengths.cumsum(dtype="int64") - batch.lengths)
         for i, spans in presets.items():
             values = np.ones((len(batch[i]), self.n_chains), dtype="uint64")
-            self._encode(batch[i], spans, values)
+            # Presets stay as they are, so no chain has those that gold would trim.
+            self._encode(batch[i], [s for s in spans if not has_space_edge(s)], values)
             ids = (values.T.ravel() % UNKNOWN_LABEL).astype("int64") - 1
             pinned = starts[i] + np.flatnonzero(ids)
             lattice[pinned] = np.arange(lattice.shape[1]) == ids[ids > 0][:, None]

@@ -98,6 +98,11 @@ def check_span(span: Span) -> None:
         raise ValueError(f"the span {span.text!r} has no label")
 
 
+def has_space_edge(span: Span) -> bool:
+    """Return whether a span starts or ends on whitespace."""
+    return len(span) > 0 and (span[0].is_space or span[-1].is_space)
+
+
 def align_spans(example: Example, spans: list[Span]) -> list[Span]:
     """Return gold spans as spans of the predicted document. ValueError within a token."""
     aligned = example.get_aligned_spans_y2x(spans, allow_overlap=True)
