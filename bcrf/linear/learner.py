@@ -206,6 +206,7 @@ class OnlineLearner:
         # size, which prediction does not need.
         self._n_waiting: int | None = n_features
         self._unwritten: NDArray[np.float32] | None = None
+        self._make_weights: Callable[[], NDArray[np.float32]] | None = None
         # A copy of the kernel's weights, made on demand because it can take tens of megabytes.
         self._weights: NDArray[np.float32] | None = None
         self._last_good = np.zeros((0, self.stride), dtype="float32")
@@ -215,6 +216,7 @@ class OnlineLearner:
     def _learner(self) -> Any:
         """The kernel, with all features and weights."""
         if self._n_waiting is not None:
+            self._make()
             self._kernel.resize(self._n_waiting)
             if self._unwritten is not None:
                 self._kernel.write(self._unwritten)
@@ -269,6 +271,7 @@ class OnlineLearner:
         the end, and the features. Columns beyond T are 0. The array is read-only: assign a new one
         instead.
         """
+        self._make()
         if self._weights is None:
             self._weights = self._last_good = _read_only(self._learner.read())
         return self._weights
@@ -276,11 +279,20 @@ class OnlineLearner:
     @weights.setter
     def weights(self, weights: NDArray[np.float32]) -> None:
         weights = np.ascontiguousarray(weights, dtype="float32")
+        self._make_weights = None
         if self._n_waiting is not None and weights.shape == self._shape:
             self._unwritten = weights
         else:
             self._learner.write(weights)
         self._weights = self._last_good = _read_only(weights)
+
+    def set_later(self, make_weights: Callable[[], NDArray[np.float32]]) -> None:
+        """Assign the weights that a function returns at their first use."""
+        self._make_weights = make_weights
+
+    def _make(self) -> None:
+        if self._make_weights is not None:
+            self.weights = self._make_weights()
 
     @property
     def _shape(self) -> tuple[int, int]:

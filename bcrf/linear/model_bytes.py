@@ -237,7 +237,7 @@ def _unpack_blocks(
     if (chains >= n_chains).any():
         raise _damaged(f"there are weights of more than {n_chains} chains")
     data = _decompress(msg["features"], dtype.itemsize * n_states * n_blocks)
-    values = inflate(data, dtype).reshape(n_states, n_blocks).T.astype("float32")
+    values = inflate(data, dtype).reshape(n_states, n_blocks).astype("float32").T
     return Blocks(counts, chains, values)
 
 

@@ -78,4 +78,7 @@ def deflate(array: NDArray) -> bytes:
 def inflate(data: bytes, dtype: np.dtype) -> NDArray:
     """Return the flat array of decompressed bytes of `deflate`."""
     planes = np.frombuffer(data, dtype="uint8").reshape(dtype.itemsize, -1)
-    return np.ascontiguousarray(planes.T).view(dtype).ravel()
+    numbers = np.empty(planes.shape[::-1], dtype="uint8")
+    for byte, plane in enumerate(planes):
+        numbers[:, byte] = plane
+    return numbers.view(dtype).ravel()

@@ -448,10 +448,14 @@ class SparseChain:
         dictionary.keys = saved.keys
         n_chains = n_tags // (n_general - 3)
         learner = OnlineLearner(n_tags, len(saved.keys), self.settings, saved.n_sequences, n_chains)
-        weights = np.zeros((n_general + len(saved.keys), learner.stride), dtype="float32")
-        weights[:n_general, :n_tags] = saved.general
-        fill_features(saved, weights[n_general:])
-        learner.weights = weights
+
+        def make_weights() -> NDArray[np.float32]:
+            weights = np.zeros((n_general + len(saved.keys), learner.stride), dtype="float32")
+            weights[:n_general, :n_tags] = saved.general
+            fill_features(saved, weights[n_general:])
+            return weights
+
+        learner.set_later(make_weights)
         self.features = features
         self.features.restore(saved.gazetteers, saved.tables)
         self.dictionary = dictionary

@@ -115,7 +115,10 @@ def test_a_learner_goes_on_from_weights_that_it_has_not_used():
         assert learner.n_features == 2
         weights = np.zeros((7, learner.stride), dtype="float32")
         weights[:, :2] = np.random.default_rng(1).normal(size=(7, 2))
-        learner.weights = weights
+        if uses_first:
+            learner.weights = weights
+        else:
+            learner.set_later(lambda weights=weights: weights)
         np.testing.assert_array_equal(learner.weights, weights)
         learner.step(rows, lengths, np.array([0, 1], "int32"))
         found.append(learner.weights)
