@@ -86,7 +86,9 @@ class Counts:
             values = getattr(record, name) or ()
             setattr(self, name, getattr(self, name) + len(values) - values.count(None))
         self.unknown_spaces += doc.has_unknown_spaces
-        if spans_key is None:
+        if record.complete and not (record.missing or made.left_out):
+            pass
+        elif spans_key is None:
             iob: Any = doc.to_array(ENT_IOB)
             self.missing += int((iob == 0).sum())
         elif not record.complete:
