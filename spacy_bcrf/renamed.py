@@ -31,6 +31,7 @@ MODULES = {
     "spacy_bcrf.analysis.weights": "spacy_bcrf.analysis.explain",
     "spacy_bcrf.annotation.html_table": "spacy_bcrf.annotation.display",
     "spacy_bcrf.annotation.schemes": "bcrf.schemes",
+    "spacy_bcrf.bulk.predictions": "spacy_bcrf.bulk.predictor",
     "spacy_bcrf.chain": "bcrf.chain",
     "spacy_bcrf.cli.import": "spacy_bcrf.cli.migrate_cli",
     "spacy_bcrf.cli.inspect": "spacy_bcrf.cli.debug_cli",

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-# spaCy and `shards.find_files` skip names that start with a dot. So no corpus includes the
+# Readers of corpora, such as spaCy's, skip names that start with a dot. So no corpus includes the
 # temporary file of a killed process.
 UNFINISHED = ".unfinished-"
 """Start of the names of temporary files."""

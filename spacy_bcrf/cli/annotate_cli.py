@@ -211,12 +211,13 @@ class _Progress:
         return (counts.words - self.earlier_words) / self._seconds()
 
     def _write(self, event: str, counts: Counts) -> None:
-        left = (self.size - self.position) / max(1, self.position - self.skipped)
+        done, rest = self.position - self.skipped, self.size - self.position
+        left = self._seconds() * rest / done if done else None if rest else 0
         fields = {
             "event": event,
             **counts._asdict(),
             "words_per_second": round(self._speed(counts)),
             "seconds": round(self._seconds(), 1),
-            "seconds_left": round(self._seconds() * left),
+            "seconds_left": None if left is None else round(left),
         }
         typer.echo(json.dumps(fields))
