@@ -1,7 +1,5 @@
 """Soft gold of entities from several annotators, or from weighted candidates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

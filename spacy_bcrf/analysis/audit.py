@@ -1,7 +1,5 @@
 """`audit`: label errors of a corpus, each document judged by a pipeline not trained on it."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Calibration of confidences: reliability, and the temperature that minimizes the loss."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Combination of trained components: one component with the weighted sum of their potentials."""
 
-from __future__ import annotations
-
 import warnings
 import zlib
 from collections.abc import Sequence

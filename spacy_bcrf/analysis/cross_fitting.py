@@ -1,7 +1,5 @@
 """Cross-fitting: each document is judged by a component trained on the other documents."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """`distill`: a small sparse linear chain that learns soft labels of a pipeline or of annotators."""
 
-from __future__ import annotations
-
 import random
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Choice of different documents: vectors, facility location and near duplicates."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush

@@ -12,8 +12,6 @@ Three measures count hits among the pairs, as SemEval-2013 task 9 does (Segura-B
 "exact" needs equal boundaries and labels, "boundaries" equal boundaries, "overlap" equal labels.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """`explain`: the weights of a sparse linear chain by name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`extend`: new labels for a trained component, without forgetting the old ones."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

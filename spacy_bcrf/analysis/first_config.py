@@ -1,7 +1,5 @@
 """The first training config for a corpus: components, encoder, passes and evaluation interval."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What a component learns from the gold annotation of a corpus."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

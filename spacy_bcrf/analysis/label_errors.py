@@ -13,8 +13,6 @@ et al. 1990): log p(alternative) + log p(gold | alternative) - log p(gold). `Noi
 The first and the last term are exact posteriors, see `chain.span_posteriors`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 

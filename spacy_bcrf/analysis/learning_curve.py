@@ -1,7 +1,5 @@
 """`learning_curve`: F against the number of training documents, and what more would bring."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

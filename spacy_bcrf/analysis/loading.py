@@ -1,7 +1,5 @@
 """Trained pipelines: loading, the choice of a component, and gold examples for it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce

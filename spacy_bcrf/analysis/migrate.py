@@ -1,7 +1,5 @@
 """Migration to our components: of spaCy's training configs, and of CRFsuite's models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Predicted spans with probabilities, suggestions and alternatives, as JSON values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 

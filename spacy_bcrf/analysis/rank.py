@@ -1,7 +1,5 @@
 """`rank`: documents in the order in which their annotation teaches most."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice

@@ -1,7 +1,5 @@
 """`report`: scores with intervals, kinds of errors, calibration, and a paired comparison."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

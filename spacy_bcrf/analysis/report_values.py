@@ -1,7 +1,5 @@
 """The values of an evaluation report, as JSON."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,6 @@ Spans of one document are not independent, so documents are drawn and swapped as
 on the counts of each document, see `evaluation`, without a new evaluation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What results of an analysis share: JSON values, a table in notebooks, an empty figure."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import fields, is_dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Search of the settings of a sparse linear chain on a dev corpus, by successive halving."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -4,8 +4,6 @@ Shapes: B documents have N tokens in all, one document has n. `Values` hold A at
 token: uint64 (N, A), 0 for missing annotation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -95,7 +93,7 @@ class DocBatch(list[Doc]):
         attributes: Attributes,
         values: Values,
         lengths: NDArray[np.int32],
-    ) -> DocBatch:
+    ) -> "DocBatch":
         """Make a batch of tokens that no document has, for layers that read nothing but columns."""
         batch = cls.__new__(cls)
         batch.columns, batch.values, batch.lengths = list(attributes), values, lengths

@@ -3,8 +3,6 @@
 Also the tables of results in notebooks.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape

@@ -4,8 +4,6 @@ Arrays are flat over a batch with N tokens and T tags. `iob` (N,) and `types` (N
 ENT_IOB and ENT_TYPE; `first` (N,) is a mask of the first token of each document.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ spaCy stores the custom attribute `token._.name` under the key `("._.", name, of
 character and one past its last; for a document both are None.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from spacy.tokens import Doc, Span, Token

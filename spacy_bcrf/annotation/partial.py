@@ -17,8 +17,6 @@ Kinds of partial annotation:
 must not contradict entities.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ An engine takes shards and yields finished ones in any order. It reads shards on
 as workers need them, so memory does not grow with the input.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol

@@ -12,8 +12,6 @@ A folder on this machine has a lock. Object stores have none. Two runs there do 
 write the same shards, whose content depends only on the identity, and both sets of lines count.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Parquet columns of meta data: their Arrow types, the same in all shards of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice

@@ -1,7 +1,5 @@
 """Predictions of documents as plain values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The engine of child processes of one thread, each with a pipe to this one."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

@@ -1,7 +1,5 @@
 """Log of finished shards: one line for each, durable once `append` returns."""
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ It uses plain actors, not Ray Data. A shard keeps its number and its file throug
 the manifest counts it once. Ray Data may write the output of a repeated task twice.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

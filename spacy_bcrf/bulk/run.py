@@ -1,7 +1,5 @@
 """A run: inputs, an engine and a manifest."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol

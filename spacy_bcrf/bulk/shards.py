@@ -1,7 +1,5 @@
 """Shards: the unit of work, of writing and of resuming."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 

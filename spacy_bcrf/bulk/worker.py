@@ -1,7 +1,5 @@
 """A worker: one pipeline in one process, which annotates and writes whole shards."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

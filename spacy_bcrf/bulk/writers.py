@@ -1,7 +1,5 @@
 """Files of annotated documents: JSON lines, Parquet and `.spacy`."""
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -51,7 +49,7 @@ class Writer(ABC):
     def finish(self) -> None:
         """Write what is left, unless an exception has ended the writing."""
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> "Writer":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

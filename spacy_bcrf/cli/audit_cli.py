@@ -1,7 +1,5 @@
 """`python -m spacy bcrf audit`"""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`python -m spacy bcrf control`"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`python -m spacy bcrf monitor`"""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`python -m spacy bcrf redact`"""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable, Iterator
 from functools import partial

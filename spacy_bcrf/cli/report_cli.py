@@ -1,7 +1,5 @@
 """`python -m spacy bcrf report`"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

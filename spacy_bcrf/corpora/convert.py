@@ -1,7 +1,5 @@
 """Conversion of annotated files of all formats to `.spacy` files, with counts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial

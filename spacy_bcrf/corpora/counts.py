@@ -1,7 +1,5 @@
 """What a conversion read, wrote and left out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field

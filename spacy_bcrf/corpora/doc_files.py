@@ -1,7 +1,5 @@
 """Corpora in one `.spacy` file or in a folder of them (shards), read one file at a time."""
 
-from __future__ import annotations
-
 import random
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -185,7 +183,7 @@ class Writer:
     def _describe(self, error: OSError) -> CorpusError:
         return CorpusError(f"{self.path}: cannot be written: {error.strerror or error}")
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> "Writer":
         if self.shard:
             try:
                 self._folder = self._stack.enter_context(replacing_folder(self.path))

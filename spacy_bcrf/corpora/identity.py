@@ -1,7 +1,5 @@
 """Identity of runs: what decides their output, and whether a folder has output of the same run."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """What a corpus annotates: entities and their labels, tags, and span groups."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TypeVar

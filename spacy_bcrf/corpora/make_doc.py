@@ -1,7 +1,5 @@
 """Conversion of a `Record` to a Doc."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise

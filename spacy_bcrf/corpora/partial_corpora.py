@@ -1,7 +1,5 @@
 """`spacy-bcrf.PartialCorpora.v1`: a reader of several corpora with different labels."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

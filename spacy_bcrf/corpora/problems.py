@@ -1,7 +1,5 @@
 """What all conversions share: the files under a progress bar, and reports of problems."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Format and columns of a file, by the content of its first lines."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

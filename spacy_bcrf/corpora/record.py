@@ -1,7 +1,5 @@
 """`Record`: a document and its annotation as a file has them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

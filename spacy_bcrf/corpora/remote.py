@@ -3,8 +3,6 @@
 They have the interface of `pathlib`, so other modules annotate them as `Path`.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor

@@ -4,8 +4,6 @@ spaCy's reader splits documents by `Span.as_doc`, which copies neither custom at
 groups. So "annotated for these labels" would become "no other entity".
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path

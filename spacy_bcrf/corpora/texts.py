@@ -1,7 +1,5 @@
 """Texts without annotation, from files of all formats, one record at a time."""
 
-from __future__ import annotations
-
 import csv
 import glob
 import math

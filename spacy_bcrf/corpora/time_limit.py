@@ -1,7 +1,5 @@
 """The time limit of a document that nobody has seen before, also of its tokenizer."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

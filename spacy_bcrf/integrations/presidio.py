@@ -1,7 +1,5 @@
 """Entities with their exact probabilities for Microsoft Presidio. Needs the extra presidio."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Surrogates for Microsoft Presidio's anonymizer. Needs the extra presidio."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bcrf.io.extras import require

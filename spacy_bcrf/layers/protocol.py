@@ -5,8 +5,6 @@ stores the objective, the decoder, the constraints and the names of the tags. Co
 through `LabelingModel`, independently of its architecture.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol

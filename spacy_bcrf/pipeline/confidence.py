@@ -7,8 +7,6 @@ to_bytes, n_process and DocBin(store_user_data=True) keep them. If two component
 attribute, the later one wins.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import accumulate
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Gold annotation of examples, as tags of a component."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -183,7 +181,7 @@ class Problems:
     first: tuple[int, str, str] | None = None
 
     @classmethod
-    def of(cls, examples: Sequence[Example], gold: Gold) -> Problems:
+    def of(cls, examples: Sequence[Example], gold: Gold) -> "Problems":
         """Return the problems of a batch."""
         found = cls()
         found.add(examples, gold.problems)

@@ -1,7 +1,5 @@
 """Checks of a saved component: damaged files, labels, tags and the shapes of weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

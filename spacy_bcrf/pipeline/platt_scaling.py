@@ -5,8 +5,6 @@ one distribution over labelings. So groups have a map of the finished confidence
 temperature. It changes reported confidences only.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,7 +60,7 @@ class PlattScaling:
     @classmethod
     def fit(
         cls, by: str, confidence: Floats, correct: NDArray[np.bool_], keys: Sequence[str]
-    ) -> PlattScaling:
+    ) -> "PlattScaling":
         """Fit the maps of M predictions.
 
         confidence, correct: (M,). keys: the label or the length of each prediction. A group of at

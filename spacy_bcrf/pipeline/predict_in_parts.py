@@ -1,7 +1,5 @@
 """Batches that fail: prediction of their parts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 

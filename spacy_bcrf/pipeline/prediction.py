@@ -1,7 +1,5 @@
 """Prediction of a batch: potentials, the best labelings, and what is known about them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """Posterior queries of a component: n-best, marginals, uncertainty and span candidates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 

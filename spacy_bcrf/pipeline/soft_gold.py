@@ -1,7 +1,5 @@
 """Gradient steps towards soft gold: marginals of a teacher, or of the component as it was."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any

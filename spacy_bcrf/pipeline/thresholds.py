@@ -1,7 +1,5 @@
 """Thresholds on exact posteriors: dropped predictions, and the candidates of a recall promise."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

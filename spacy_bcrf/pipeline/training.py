@@ -1,7 +1,5 @@
 """Training of a component: the loss of a batch, online steps, and one pass over a new corpus."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -4,8 +4,6 @@ A long document has a larger entropy and a less probable best labeling than a sh
 measures of a whole document sort by length. The measures per token and per entity do not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Brown clusters by Liang's algorithm: a window of clusters, and the merges that cost least."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm

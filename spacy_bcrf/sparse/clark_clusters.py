@@ -1,7 +1,5 @@
 """Clark's clusters: classes of words by their neighbours and their letters."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hierarchical clusters of words, for the attribute `cluster.name`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Documents as sequences of features, which `bcrf.sklearn.CRF` and python-crfsuite read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from spacy.tokens import Doc

@@ -10,8 +10,6 @@ Occurrences of a word are equal in lower case. Each function returns the values 
 most `MOST` for a token, and takes O(n log n) for a document of n tokens.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any

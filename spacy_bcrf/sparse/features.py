@@ -1,7 +1,5 @@
 """Features of documents: the attributes of templates, read from tokens, words and documents."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, pairwise, product

@@ -1,7 +1,5 @@
 """A linear chain over the boolean features of spaCy documents, and its serialization."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -415,7 +413,7 @@ class SparseChain:
             self.full,
         )
 
-    def from_bytes(self, data: bytes) -> SparseChain:
+    def from_bytes(self, data: bytes) -> "SparseChain":
         """Load the bytes that `to_bytes` returned; b"" changes nothing.
 
         Raises ValueError if the bytes are damaged, if they lack phrases or tables of the templates,
@@ -428,7 +426,7 @@ class SparseChain:
         """
         return self.load(unpack(data)) if data else self
 
-    def load(self, saved: SavedChain) -> SparseChain:
+    def load(self, saved: SavedChain) -> "SparseChain":
         """Load what `unpack` returned, see `from_bytes`."""
         from bcrf.kernels.sparse import Dictionary
 
@@ -511,7 +509,7 @@ class SparseChain:
             f"{theirs}"
         )
 
-    def __deepcopy__(self, memo: dict) -> SparseChain:
+    def __deepcopy__(self, memo: dict) -> "SparseChain":
         restore, arguments = self.__reduce__()
         return restore(*arguments)
 
@@ -569,7 +567,7 @@ def _restore(
     lexicons: tuple[Gazetteers, WordTables],
     options: dict[str, Any],
     data: bytes,
-) -> SparseChain:
+) -> "SparseChain":
     phrases, tables = lexicons
     copies = phrases.copy(), tables.copy()
     return SparseChain(templates, settings, min_freq, *copies, **options).from_bytes(data)

@@ -1,7 +1,5 @@
 """Explanation of a sparse linear chain: its weights by name, and the reasons for a tag."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple

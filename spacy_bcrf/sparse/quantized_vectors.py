@@ -5,8 +5,6 @@ in the lowest third. The middle third has no value. The bounds of the thirds are
 model, so that other vectors do not change the values of a word.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Skip-gram vectors of the words of raw text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

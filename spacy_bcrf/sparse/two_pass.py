@@ -15,8 +15,6 @@ sentences have no values: on tweets, values lost 0.8 F. `ENDS` end sentences, be
 have other boundaries in training than in prediction.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -68,7 +66,7 @@ class Chain(Protocol):
     def rows(self, docs: Sequence[Doc]) -> Rows: ...
     def potentials(self, docs: Sequence[Doc]) -> Potentials: ...
     def save(self) -> SavedChain: ...
-    def load(self, saved: SavedChain) -> Chain: ...
+    def load(self, saved: SavedChain) -> "Chain": ...
 
 
 class FirstPass:

@@ -1,7 +1,5 @@
 """Attributes of the word form, such as suffixes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 

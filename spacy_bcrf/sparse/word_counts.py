@@ -1,7 +1,5 @@
 """Counts of words and of neighbouring words in a stream of sentences, and saved states."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path

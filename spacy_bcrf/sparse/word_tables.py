@@ -10,8 +10,6 @@ word without a cluster either way has a value of `compound`: the cluster of its 
 at least 4 characters, and the length of the rest, up to 3, or "-" before a hyphen.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -44,7 +42,7 @@ class WordTables:
             for name, source in clusters.items()
         }
 
-    def copy(self) -> WordTables:
+    def copy(self) -> "WordTables":
         """Copy sources and tables."""
         new = WordTables(self._sources)
         new.restore(self.tables)

@@ -1,7 +1,5 @@
 """HTML pages without network: one style, one policy, and templates that escape all texts."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

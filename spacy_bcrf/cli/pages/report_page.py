@@ -1,7 +1,5 @@
 """HTML page of an evaluation report."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise

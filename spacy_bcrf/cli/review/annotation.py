@@ -1,7 +1,5 @@
 """Annotation to review in place of predictions, and the suspects of `audit` among it."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

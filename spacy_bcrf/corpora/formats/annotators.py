@@ -12,8 +12,6 @@ A text that an annotator did not see has no entry of this annotator. Without ent
 an empty list of spans.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -7,8 +7,6 @@ A Doc has no discontinuous entities: each fragment becomes a span of the label, 
 counted. Relations, events, attributes, normalizations and notes are left out, and counted.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """CRFsuite's text format: the label and the features of one token a line, separated by tabs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path

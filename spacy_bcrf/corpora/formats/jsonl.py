@@ -14,8 +14,6 @@ A record without `spans` may have them under another tool's name, see `other_spa
 fields are ignored. The readers of other tools translate their fields to these.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ The reader takes the ground truth, else the first annotation that the annotator 
 Tokens outside of its regions are O. A region with several labels is an ambiguous span.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Any

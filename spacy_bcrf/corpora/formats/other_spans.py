@@ -12,8 +12,6 @@ A tag may be `B-PER`, in any case; `B`, whose entity has the label ENTITY; or `P
 tags are null, -100, `_`, `-` or empty.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Sequence

@@ -9,8 +9,6 @@
 `merge` makes one record of all answers about one text.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

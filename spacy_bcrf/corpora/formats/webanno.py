@@ -8,8 +8,6 @@
 of the layer of named entities, or of the only layer of spans.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

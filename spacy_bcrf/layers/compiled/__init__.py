@@ -6,8 +6,6 @@ dimensions and attributes stay where they are. So bytes of a model load into spa
 the other way round. On a GPU, Thinc's functions run.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The cache of word embeddings between predictions."""
 
-from __future__ import annotations
-
 from operator import is_
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The forward and backward passes of compiled layers."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from itertools import accumulate
@@ -26,7 +24,7 @@ class Encoder(Packing):
     """A Maxout window encoder."""
 
     @classmethod
-    def of(cls, node: Model) -> Encoder | None:
+    def of(cls, node: Model) -> "Encoder | None":
         """Return the encoder of a layer, None if it is of another kind."""
         found = match_encoder(node) if node._func in (encode, with_array) else None
         return found and cls(*found, residual=True)
@@ -43,7 +41,7 @@ class Embedding(Packing):
         self.hits = self.misses = 0
 
     @classmethod
-    def of(cls, node: Model) -> Embedding | None:
+    def of(cls, node: Model) -> "Embedding | None":
         """Return the embedding of a layer, None if it is of another kind."""
         found = match_embedding(node) if node._func in (embed, chain) else None
         return found and cls(found)
@@ -160,7 +158,7 @@ class State:
         self.cache_size = cache_size
         self.parts: Any = None
 
-    def __deepcopy__(self, memo: Any) -> State:
+    def __deepcopy__(self, memo: Any) -> "State":
         return State(self.cache_size)
 
     def __reduce__(self) -> Any:

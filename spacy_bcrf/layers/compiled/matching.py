@@ -3,8 +3,6 @@
 A match returns the parts of a layer, None for a layer of another kind, or raises `Unsupported`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -51,7 +49,7 @@ class MaxoutBlock:
     dropout: Model
 
     @classmethod
-    def of(cls, node: Model) -> MaxoutBlock:
+    def of(cls, node: Model) -> "MaxoutBlock":
         """Return the parts of a layer. Unsupported for a number of pieces without kernels."""
         inner, dropout = node.layers
         maxout, norm = inner.layers

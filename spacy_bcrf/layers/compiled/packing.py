@@ -1,7 +1,5 @@
 """Packed copies of a layer's parameters, for the kernels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

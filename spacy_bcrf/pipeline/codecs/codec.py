@@ -1,7 +1,5 @@
 """The interface between a component and the annotation that it predicts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol

@@ -1,7 +1,5 @@
 """The codec of named entities, `Doc.ents`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The chains of spans that may overlap: a label has one for each of its layers."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The codec of spans that may overlap, in a span group `Doc.spans[key]`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby

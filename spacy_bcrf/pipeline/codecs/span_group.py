@@ -1,7 +1,5 @@
 """The codec of flat spans in a span group, `Doc.spans[key]`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

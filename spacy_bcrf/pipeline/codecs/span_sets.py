@@ -1,7 +1,5 @@
 """Labelings of several layers that have the same spans."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from itertools import product
 

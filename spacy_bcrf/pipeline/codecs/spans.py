@@ -1,7 +1,5 @@
 """The base of the codecs of spans: a tagging scheme."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """The codec of part-of-speech tags, `Token.tag` or `Token.pos`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

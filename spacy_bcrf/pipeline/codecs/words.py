@@ -1,7 +1,5 @@
 """The codec of words and their parts of speech, as spans of characters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
