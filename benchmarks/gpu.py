@@ -63,7 +63,7 @@ def main() -> None:
     if missing := find_missing():
         listed = "\n".join(f"- {m}" for m in missing)
         raise SystemExit(
-            f"The CUDA kernels are not run on a GPU. make gpu needs a GPU. Missing:\n{listed}"
+            f"make gpu needs a GPU, and runs nothing without one. Missing:\n{listed}"
         )
     steps = run_all(time.monotonic() + args.seconds)
     write_text(args.output, report(steps))

@@ -1,4 +1,4 @@
-"""Generate docs/benchmarks.md, docs/results.md and their plots from benchmarks/results.
+"""Generate docs/benchmarks.md, gpu.md, results.md and their plots from benchmarks/results.
 
     python -m benchmarks.pages
 

@@ -12,7 +12,7 @@ from benchmarks import gpu
 @pytest.mark.skipif(not on_gpu.why_not(), reason="there is a GPU")
 def test_names_what_is_missing(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["gpu", "--output", str(tmp_path / "report.md")])
-    message = r"not run on a GPU. make gpu needs a GPU. Missing:\n- .*cupy"
+    message = r"make gpu needs a GPU, and runs nothing without one. Missing:\n- .*cupy"
     with pytest.raises(SystemExit, match=message) as caught:
         gpu.main()
     assert str(caught.value.code).count("\n") >= 1

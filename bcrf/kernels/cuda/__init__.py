@@ -1,4 +1,4 @@
-"""The kernels for CuPy arrays. Not run on a GPU: tests run them on the host, see docs/gpu.md.
+"""The kernels for CuPy arrays. docs/gpu.md says what a GPU has shown; tests run them on the host.
 
 Each function imported here is a kernel of `bcrf.kernels`, with the array module as first
 argument. Kernels do not wait for the GPU and do not copy to the host. The exceptions are the
