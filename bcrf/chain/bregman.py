@@ -83,7 +83,7 @@ class BCRF(Inference):
 
     def fused_loss(self, potentials: Potentials, gold: Array) -> kernels.Result | None:
         arrays = potentials.unary, potentials.transitions, potentials.lengths
-        found = kernels.fused_loss(*arrays, gold, self._options())
+        found = kernels.fused_loss(*arrays, gold, self.options())
         is_single = potentials.unary.dtype == "float32" and potentials.xp is not np
         if found is None and is_single and gold.dtype == bool:
             # Partial gold of a GPU is computed in float64, see `cuda.projections.JUDGED`.
@@ -152,8 +152,9 @@ class BCRF(Inference):
     ) -> kernels.Result:
         """more: further `BregmanOptions`."""
         arrays = potentials.unary, potentials.transitions, potentials.lengths
-        return kernels.bregman(*arrays, self._options(**more), edges=edges)
+        return kernels.bregman(*arrays, self.options(**more), edges=edges)
 
-    def _options(self, **more: Any) -> kernels.BregmanOptions:
+    def options(self, **more: Any) -> kernels.BregmanOptions:
+        """Return the options of the kernels. more: further ones."""
         relaxation = None if self.relaxation == "auto" else float(self.relaxation)
         return kernels.BregmanOptions(self.n_iter, relaxation, self.tolerance, **more)

@@ -315,7 +315,7 @@ def raise_infeasible(values: Array, kind: str) -> None:
     # One comparison, because each waits for a GPU.
     if values.size and not abs(values).max() < infinity:
         sequence = int((~(abs(values) < infinity)).argmax())
-        raise _bad_sequence(sequence, kind if values[sequence] < 0 else "not finite")
+        raise bad_sequence(sequence, kind if values[sequence] < 0 else "not finite")
 
 
 def finite(losses: Array) -> Array:
@@ -324,7 +324,7 @@ def finite(losses: Array) -> Array:
     Finite scores can have sums beyond the type. Losses on a GPU are not checked, to wait for none.
     """
     if type(losses) is np.ndarray and losses.size and not losses.max() < float("inf"):
-        raise _bad_sequence(int((~(losses < float("inf"))).argmax()), "not finite")
+        raise bad_sequence(int((~(losses < float("inf"))).argmax()), "not finite")
     return losses
 
 
@@ -338,10 +338,11 @@ def raise_deferred(array: Array) -> None:
     >>> raise_deferred(np.zeros(1))
     """
     for sequence, problem in take_errors(array):
-        raise _bad_sequence(sequence, "gold" if problem == "infeasible" else problem)
+        raise bad_sequence(sequence, problem)
 
 
-def _bad_sequence(sequence: int, problem: str) -> ValueError:
+def bad_sequence(sequence: int, problem: str) -> ValueError:
+    """Return the error of a problem, see `kernels.take_errors`."""
     if problem == "not finite":
         what = f"sequence {sequence} has NaN or +inf among its scores, or sums beyond their type"
         return NotFiniteError(what, sequence)
@@ -353,7 +354,12 @@ def _bad_sequence(sequence: int, problem: str) -> ValueError:
             "have on a GPU, about 60 for unknown tags and float32, 600 for float64 or sets of "
             "allowed tags. Give sets of allowed tags or smaller scores, or use NumPy arrays"
         )
-    return ValueError(f"sequence {sequence} has no {problem} labeling: -inf forbids all of them")
+    if problem == "no token":
+        return ValueError(f"mask of the first timestep must all be on: sequence {sequence} is off")
+    if problem == "hole":
+        return ValueError(f"mask has a hole in sequence {sequence}; padding comes after the tokens")
+    kind = {"infeasible": "gold", "forbidden": "allowed"}.get(problem, problem)
+    return ValueError(f"sequence {sequence} has no {kind} labeling: -inf forbids all of them")
 
 
 def check_numbers(**options: object) -> None:

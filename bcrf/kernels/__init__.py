@@ -321,16 +321,14 @@ def fused_loss(
 def take_errors(array: Array) -> list[tuple[int, str]]:
     """Return the first error of `fused_loss` on each GPU since the last call, and clear them.
 
-    An error has the index of the sequence in its batch, and "wrong tag", "not finite", "infeasible"
-    or "needs logarithms". The call waits for the GPU. array: any array of the module; NumPy has no
-    errors.
+    An error has the index of the sequence in its batch, and a name of `cuda.errors.PROBLEMS`. The
+    call waits for the GPU. array: any array of the module; NumPy has no errors.
     """
     if array_module(array) is np:
         return []
     from . import cuda
 
-    problems = "wrong tag", "not finite", "infeasible", "needs logarithms"
-    return [(sequence, problems[problem]) for sequence, problem in cuda.take_errors()]
+    return cuda.take_errors()
 
 
 def mean_field(unary: Array, transitions: Array, lengths: Array, n_iter: int) -> Result:

@@ -44,21 +44,13 @@ class Batch:
         if self._read(scores, tags):
             return
         check(scores, tags)
-        mask, n_tags = scores.mask, self.shape[2]
+        mask = scores.mask
         self._find_lengths(as_array(scores.emissions if mask is None else mask), mask is not None)
         unary, edges = self.take(scores.emissions), as_array(scores.transitions)
         if edges.ndim == 4:
-            if edges.shape != (*self.shape, n_tags):
-                expected = (*self.shape, n_tags)
-                raise ValueError(
-                    f"transitions must be {expected} or {expected[2:]}, got {edges.shape}"
-                )
             edges = self.take(scores.transitions)
-        ends = ("start", scores.start, self.starts), ("end", scores.end, self.ends)
-        for name, x, tokens in ends:
+        for x, tokens in (scores.start, self.starts), (scores.end, self.ends):
             if x is not None:
-                if tuple(x.shape) != (n_tags,):
-                    raise ValueError(f"{name} must be {(n_tags,)}, got {tuple(x.shape)}")
                 unary[tokens] += as_array(x)
         self.potentials = chain.Potentials(unary, edges, self.lengths)
         self.gold = None if tags is None else self._find_gold(tags)
@@ -66,6 +58,8 @@ class Batch:
     @classmethod
     def plain(cls, scores: Scores, batch_first: bool, tags: Tensor) -> "Batch | None":
         """Return the batch of CPU tensors that one compiled loop can read, otherwise None."""
+        if is_on_gpu(scores.emissions):
+            return None
         self = object.__new__(cls)
         self.shape, self.batch_first = tuple(scores.emissions.shape), batch_first
         return self if self._read(scores, tags) else None
@@ -161,14 +155,7 @@ class Batch:
         """Return the tags as gold of `chain`. Raises ValueError naming the first wrong tag."""
         n_tags = self.shape[2]
         if tags.dtype == torch.bool:
-            if tuple(tags.shape) != self.shape:
-                raise ValueError(f"allowed tags must be {self.shape}, got {tuple(tags.shape)}")
             return self.take(tags)
-        if tags.dim() != 2 or tags.is_floating_point():
-            raise ValueError(
-                f"tags must be integers {self.shape[:2]} or bool {self.shape}, got {tags.dtype} "
-                f"{tuple(tags.shape)}"
-            )
         gold = self.take(tags).astype("int64", copy=False)
         wrong = ((gold < 0) & (gold != UNKNOWN)) | (gold >= n_tags)
         if wrong.any():
@@ -243,6 +230,32 @@ def check(scores: Scores, tags: Tensor | None = None) -> None:
             )
         if x.device != emissions.device:
             raise ValueError(f"emissions are on {emissions.device}, {name} on {x.device}")
+    _check_shapes(scores, tags)
+
+
+def _check_shapes(scores: Scores, tags: Tensor | None) -> None:
+    shape = tuple(scores.emissions.shape)
+    n_tags, edges = shape[2:], tuple(scores.transitions.shape)
+    if edges not in (2 * n_tags, shape + n_tags):
+        raise ValueError(f"transitions must be {shape + n_tags} or {2 * n_tags}, got {edges}")
+    for name, x in ("start", scores.start), ("end", scores.end):
+        if x is not None and tuple(x.shape) != n_tags:
+            raise ValueError(f"{name} must be {n_tags}, got {tuple(x.shape)}")
+    if tags is None:
+        return
+    if tags.dtype == torch.bool:
+        if tuple(tags.shape) != shape:
+            raise ValueError(f"allowed tags must be {shape}, got {tuple(tags.shape)}")
+    elif tags.dim() != 2 or tags.is_floating_point():
+        raise ValueError(
+            f"tags must be integers {shape[:2]} or bool {shape}, got {tags.dtype} "
+            f"{tuple(tags.shape)}"
+        )
+
+
+def is_on_gpu(tensor: Tensor) -> bool:
+    """Return whether CUDA kernels read a tensor. Tests let them read the CPU's."""
+    return tensor.is_cuda
 
 
 def as_array(tensor: Tensor) -> Array:

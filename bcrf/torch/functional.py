@@ -4,11 +4,9 @@ import torch
 from torch import Tensor
 
 from bcrf import chain
-from bcrf.kernels.cuda.memory import to_host
-from bcrf.kernels.native import name_labels
 
 from .batch import Batch, Scores
-from .operators import describe, find_labelings, query
+from .operators import decode_to_lists, describe, query
 
 
 def widen(scores: Tensor) -> Tensor:
@@ -59,8 +57,7 @@ def decode(scores: Scores, inference: str, batch_first: bool) -> list[list[int]]
     if torch.compiler.is_compiling():
         rows, lengths = torch.ops.bcrf.decode(*scores, inference, batch_first)
         return [row[:n] for row, n in zip(rows.tolist(), lengths.tolist(), strict=True)]
-    batch, tags = find_labelings(scores, inference, batch_first)
-    return name_labels(list(range(batch.shape[2])), to_host(tags), to_host(batch.lengths))
+    return decode_to_lists(scores, inference, batch_first)
 
 
 def log_partition(

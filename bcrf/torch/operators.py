@@ -22,8 +22,11 @@ from torch import Tensor
 from bcrf import chain
 from bcrf.chain.inference import unary_and_edges
 from bcrf.kernels import Array
+from bcrf.kernels.cuda.memory import to_host
+from bcrf.kernels.native import name_labels
 
 from .batch import UNKNOWN, Batch, Scores, as_array, as_tensor, check, on_stream
+from .cuda_tensors import find_labelings, find_loss
 
 REDUCTIONS = ("none", "sum", "mean", "token_mean")
 Input: TypeAlias = Tensor | str | bool | None
@@ -48,8 +51,7 @@ def _find_loss(
     batch: Batch, reduction: str, inference: str
 ) -> tuple[Tensor, Tensor, Tensor, float]:
     """Return the log-likelihood, and the gradient of unary and edges, but for a factor."""
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"invalid reduction: {reduction}; expected one of {', '.join(REDUCTIONS)}")
+    _check_reduction(reduction)
     losses, gradient = _inference(inference).loss(batch.potentials, batch.gold)
     factor = -1.0
     if reduction in ("mean", "token_mean"):
@@ -61,12 +63,22 @@ def _find_loss(
     return value, unary, edges, factor
 
 
+def _check_reduction(reduction: str) -> None:
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"invalid reduction: {reduction}; expected one of {', '.join(REDUCTIONS)}")
+
+
 def _query_forward(
     scores: Scores, tags: Tensor | None, kind: str, inference: str, batch_first: bool
 ) -> list[Tensor]:
     """Return the answer. Four gradients of its sum follow a log-likelihood."""
+    exact = _inference(inference)
+    if tags is not None:
+        _check_reduction(kind)
+        if found := find_loss(scores, tags, kind, exact, batch_first):
+            return found
     with on_stream(scores.emissions):
-        batch, exact = Batch(scores, batch_first, tags), _inference(inference)
+        batch = Batch(scores, batch_first, tags)
         if tags is not None:
             value, unary, edges, factor = _find_loss(batch, kind, inference)
             return [value, *batch.gradients(as_array(unary), as_array(edges), factor)]
@@ -128,7 +140,7 @@ def _entropy_gradient(w: chain.Potentials, weights: Array) -> chain.Potentials:
     return chain.CRF().differentiate_marginals(each, direction)
 
 
-def find_labelings(scores: Scores, inference: str, batch_first: bool) -> tuple[Batch, Array]:
+def find_best(scores: Scores, inference: str, batch_first: bool) -> tuple[Batch, Array]:
     """Return the batch, and the best tags (N,)."""
     with on_stream(scores.emissions):
         batch, exact = Batch(scores, batch_first), _inference(inference)
@@ -139,9 +151,21 @@ def find_labelings(scores: Scores, inference: str, batch_first: bool) -> tuple[B
         return batch, exact.decode(batch.potentials)
 
 
+def decode_to_lists(scores: Scores, inference: str, batch_first: bool) -> list[list[int]]:
+    """Return the best labeling of each sequence."""
+    if found := find_labelings(scores, _inference(inference), batch_first):
+        rows, sizes = (x.tolist() for x in found)
+        return [row[:size] for row, size in zip(rows, sizes, strict=True)]
+    batch, tags = find_best(scores, inference, batch_first)
+    return name_labels(list(range(batch.shape[2])), to_host(tags), to_host(batch.lengths))
+
+
 def _decode(scores: Scores, inference: str, batch_first: bool) -> tuple[Tensor, Tensor]:
     """Return the tags (B, L), with -100 for padding, and the lengths (B,), as int64."""
-    batch, found = find_labelings(scores, inference, batch_first)
+    if known := find_labelings(scores, _inference(inference), batch_first):
+        rows, lengths = (x.to(scores.emissions.device) for x in known)
+        return rows, lengths
+    batch, found = find_best(scores, inference, batch_first)
     with on_stream(scores.emissions):
         tags = batch.pad(found.astype("int64"), UNKNOWN)
         tags = tags if batch_first else batch.xp.ascontiguousarray(tags.T)

@@ -84,12 +84,13 @@ class Device(Protocol):
 
 
 def find(*arrays: Array) -> Device:
-    """Return the device of CuPy arrays.
+    """Return the device of CuPy arrays or PyTorch's CUDA tensors.
 
     Raises ValueError if the arrays are on different devices, RuntimeError if the device cannot run
     or compile kernels.
     """
-    indices = [array.device.id for array in arrays]
+    devices = [array.device for array in arrays]
+    indices = [found.id if hasattr(found, "id") else found.index for found in devices]
     if len(set(indices)) > 1:
         raise ValueError(
             f"arrays are on different GPUs, {', '.join(map(str, indices))}: move them to one"
@@ -126,7 +127,7 @@ def _signature(
 ) -> list[tuple[type[np.number] | None, np.dtype]]:
     """Return the dtype of each parameter, and NumPy's type of numbers unless it is a pointer."""
     names = {"Score": types[0], "Real": types[1], "int": "int32", "double": "float64"}
-    names |= {"unsignedshort": "uint16", "signedchar": "int8", "unsignedint64": "uint64"}
+    names |= {"unsignedshort": "uint16", "signedchar": "int8", "unsignedchar": "uint8"}
     listed = ((c_type, c_type.removesuffix("*")) for c_type in parameters(file)[kernel])
     return [(NUMBERS.get(c_type), np.dtype(names.get(name, name))) for c_type, name in listed]
 

@@ -14,8 +14,13 @@ from bcrf.kernels.backend import Array
 from .gpu_batch import Batch
 
 NONE = 2**31 - 1
+PROBLEMS = (
+    *("wrong tag", "not finite", "infeasible", "needs logarithms"),
+    *("no token", "hole", "forbidden", "unused"),
+)
+"""Names of the numbers of `Problem` in gold.cuh."""
 _flags: WeakKeyDictionary[Any, Array] = WeakKeyDictionary()
-"""The flag of each device, int32 (1,). `Problem` of gold.cuh has its numbers."""
+"""The flag of each device, int32 (1,)."""
 
 
 def error_flag(batch: Batch) -> Array:
@@ -25,8 +30,16 @@ def error_flag(batch: Batch) -> Array:
     return _flags[batch.device]
 
 
-def take_errors() -> list[tuple[int, int]]:
-    """Return the first problem of each device as sequence and `Problem`, and clear the flags.
+def name_error(key: int) -> list[tuple[int, str]]:
+    """Return the sequence and the problem in a flag, none if the flag is not set."""
+    if key == NONE:
+        return []
+    sequence, problem = divmod(key, len(PROBLEMS))
+    return [(sequence, PROBLEMS[problem])]
+
+
+def take_errors() -> list[tuple[int, str]]:
+    """Return the first problem of each device with its sequence, and clear the flags.
 
     This waits for the devices.
     """
@@ -35,5 +48,5 @@ def take_errors() -> list[tuple[int, int]]:
         key = int(flag.get()[0])
         if key != NONE:
             flag.fill(NONE)
-            found.append(divmod(key, 4))
+        found += name_error(key)
     return found

@@ -6,8 +6,8 @@
 
 enum GoldKind { NO_GOLD, COMPLETE, PARTIAL };
 
-// What a kernel finds wrong in sequence b is 4 b + Problem. `errors` keeps the smallest.
-enum Problem { WRONG_TAG, NOT_FINITE, INFEASIBLE, NEEDS_LOGARITHMS };
+// What a kernel finds wrong in sequence b is PROBLEMS b + Problem. `errors` keeps the smallest.
+enum Problem { WRONG_TAG, NOT_FINITE, INFEASIBLE, NEEDS_LOGARITHMS, NO_TOKEN, HOLE, FORBIDDEN, PROBLEMS = 8 };
 
 struct Gold {
     const int* gold;
@@ -94,11 +94,11 @@ __device__ void finish_loss(const Gold& gold, GoldKind kind, const Score* transi
     value[b] = Score(loss);
     const bool is_finite = !(free != free || target != target);
     if (is_wrong)
-        atomicMin(errors, 4 * b + WRONG_TAG);
+        atomicMin(errors, PROBLEMS * b + WRONG_TAG);
     else if (!is_finite)
-        atomicMin(errors, 4 * b + NOT_FINITE);
+        atomicMin(errors, PROBLEMS * b + NOT_FINITE);
     else if (target == -infinity())
-        atomicMin(errors, 4 * b + INFEASIBLE);
+        atomicMin(errors, PROBLEMS * b + INFEASIBLE);
 }
 
 // Convert sums (tags, tags) to edges in the last block that calls this.

@@ -17,7 +17,7 @@ from . import device
 ALIGNED = 256
 """Parts of scratch memory start at multiples of so many bytes."""
 NAMES = {np.dtype(name): name for name in ("float32", "float64")}
-INT, LONG, DOUBLE = (np.dtype(name) for name in ("int32", "int64", "float64"))
+BYTE, INT, LONG, DOUBLE = (np.dtype(name) for name in ("int8", "int32", "int64", "float64"))
 WARP = 32
 MAX_THREADS = 1024
 
@@ -27,8 +27,13 @@ class Batch:
 
     unary: (N, T). transitions: (T, T) or (N, T, T). lengths: (B,).
 
+    steps: the rows of each sequence, if `starts` are multiples of it; 0 if a sequence has as many
+        rows as tokens.
+
     No method waits for the device. Sizes come from the shapes of the arrays.
     """
+
+    steps = 0
 
     def __init__(self, xp: ModuleType, unary: Array, transitions: Array, lengths: Array) -> None:
         self.xp = xp
@@ -64,11 +69,15 @@ class Batch:
         """Create an array of zeros, by default of the scores' dtype."""
         return self.xp.zeros(shape, dtype=dtype or self.unary.dtype)
 
+    def allocate(self, size: int) -> tuple[Any, int]:
+        """Return so many uninitialized bytes, and their address."""
+        memory = self.xp.empty(size, dtype="uint8")
+        return memory, self.device.address(memory)
+
     def scratch(self, **numbers: tuple[int, np.dtype]) -> dict[str, device.Part]:
         """Return uninitialized memory for kernels: so many numbers of a dtype, by name."""
         offsets, total = _layout(tuple(numbers.values()))
-        memory = self.xp.empty(total, dtype="uint8")
-        start = self.device.address(memory)
+        memory, start = self.allocate(total)
         return {
             name: device.Part(memory, start + offset, *of)
             for (name, of), offset in zip(numbers.items(), offsets, strict=True)
@@ -109,7 +118,7 @@ class Batch:
 
 def contiguous(xp: ModuleType, array: Array, dtype: np.dtype) -> Array:
     """Return an array of a dtype without gaps: `array` itself if it is one, in less of Python."""
-    if array.dtype == dtype and array.flags.c_contiguous:
+    if type(array) is device.Part or (array.dtype == dtype and array.flags.c_contiguous):
         return array
     return xp.ascontiguousarray(array, dtype=dtype)
 

@@ -56,7 +56,7 @@ KERNEL finish(const Score* unary, const Score* transitions, const long long* sta
                 sums, errors, scratch, stride);
     if (length > 0 && failed[b] && kind == PARTIAL && !judged && target > -infinity() && threadIdx.x == 0) {
         value[b] = Score(infinity() - infinity());
-        atomicMin(errors, 4 * b + NEEDS_LOGARITHMS);
+        atomicMin(errors, PROBLEMS * b + NEEDS_LOGARITHMS);
     }
     convert_sums(sums, edges, tags, counter);
 }

@@ -1,7 +1,7 @@
 // What all sequences of a batch share, ahead of a kernel with one block a sequence.
 #include "block.cuh"
 
-// Block 0 sets starts (B,) and clears failed (B,), counter (1,) and sums (cells,), if not null.
+// Block 0 sets starts (B,) and clears failed (B,), counter (1,) and sums (cells,). starts and sums may be null.
 // The other blocks set k = exp(scale (w - max w)) for each of `rows` matrices w, `transposed` = k^T
 // unless it is null, the shifts scale max w, and the smallest finite logarithms in k, the lows.
 KERNEL prepare(const int* lengths, long long* starts, int* failed, int* counter, double* sums,
@@ -19,7 +19,10 @@ KERNEL prepare(const int* lengths, long long* starts, int* failed, int* counter,
         __syncthreads();
         long long start = 0;
         for (int m = 0; m < int(threadIdx.x); ++m) start += parts[m];
-        for (int b = from; b < to; ++b) starts[b] = start, start += lengths[b], failed[b] = 0;
+        for (int b = from; b < to; ++b) {
+            if (starts) starts[b] = start;
+            start += lengths[b], failed[b] = 0;
+        }
         for (long long c = threadIdx.x; sums && c < columns; c += blockDim.x) sums[c] = 0;
         if (threadIdx.x == 0) *counter = 0;
         return;

@@ -9,7 +9,7 @@ import numpy as np
 from bcrf.kernels.backend import Array, Edges
 
 from .device import Part
-from .gpu_batch import DOUBLE, INT, LONG, Batch, contiguous
+from .gpu_batch import BYTE, DOUBLE, INT, LONG, Batch, contiguous
 
 COLUMN_BYTES = 256
 """Largest column of transitions in registers: 64 tags in float32, 32 in float64."""
@@ -58,7 +58,7 @@ def prepare(
     tags, cells, real = batch.tags, batch.transitions.size, real or batch.unary.dtype
     rows = cells // tags**2
     scratch = batch.scratch(
-        starts=(batch.size, LONG),
+        starts=(0 if batch.steps else batch.size, LONG),
         failed=(batch.size, INT),
         counter=(1, INT),
         values=(2 * batch.size, DOUBLE),
@@ -77,9 +77,11 @@ def prepare(
     elif not width:
         shared["matrices"] = batch.empty(*batch.transitions.shape, dtype=real)
         shared["sums"] = batch.empty(tags, tags, dtype=DOUBLE)
+    computed = None if batch.steps else shared["starts"]
+    shared["starts"] = computed or batch.starts
     found = Prepared(**shared, parts=scratch)
     batch.launch(
-        *("prepare", "prepare", 1 + min(rows, 1 << 15), batch.lengths, found.starts),
+        *("prepare", "prepare", 1 + min(rows, 1 << 15), batch.lengths, computed),
         *(found.failed, found.counter, found.sums, batch.transitions, found.matrices),
         *(found.transposed, found.edge_shifts, found.edge_lows, batch.size, rows, tags, scale),
         threads=256,
@@ -93,5 +95,5 @@ def gold_arrays(batch: Batch, gold: Array | None) -> tuple[Array | None, Array |
     if gold is None:
         return None, None
     if gold.dtype == bool:
-        return None, contiguous(batch.xp, gold, gold.dtype).view("int8")
+        return None, contiguous(batch.xp, gold, gold.dtype).view(BYTE)
     return contiguous(batch.xp, gold, INT), None

@@ -33,7 +33,7 @@ def bregman(
     options: BregmanOptions,
     edges: Edges,
 ) -> Result:
-    return _project(Batch(xp, unary, transitions, lengths), options, edges)
+    return project(Batch(xp, unary, transitions, lengths), options, edges)
 
 
 @within_memory
@@ -48,10 +48,10 @@ def bregman_loss(
     batch = Batch(xp, unary, transitions, lengths)
     # Sums of two passes stay in registers.
     if held_width(batch, inner_dtype(batch, options, gold)):
-        return _project(batch, options, "sum", gold)
+        return project(batch, options, "sum", gold)
     if batch.shared:
         return None
-    return _project(batch, options, "each", gold)
+    return project(batch, options, "each", gold)
 
 
 def inner_dtype(batch: Batch, options: BregmanOptions, gold: Array | None = None) -> np.dtype:
@@ -64,7 +64,7 @@ def inner_dtype(batch: Batch, options: BregmanOptions, gold: Array | None = None
     return DOUBLE if is_wide else batch.unary.dtype
 
 
-def _project(
+def project(
     batch: Batch, options: BregmanOptions, edges: Edges, gold: Array | None = None
 ) -> Result:
     """Return the bounds of B(w) and its gradient; with gold, losses and their gradient."""
@@ -118,14 +118,15 @@ def _project(
 def factor_capacity(batch: Batch, width: int, real: np.dtype) -> int:
     """Return how many tokens of a sequence have their factors in shared memory.
 
-    The host does not know the longest sequence. Four times the mean covers most corpora, and leaves
+    The host may not know the longest sequence. Four times the mean covers most corpora, and leaves
     room for several blocks. width: see `held_width`.
     """
     columns = width or batch.tags
     threads = THREADS if width else -(-columns // WARP) * WARP
     most = batch.device.shared_memory - 8 * threads - _factor_bytes(columns, width, real, 0)
     token = (3 * columns + 1) * real.itemsize
-    return max(0, min(4 * -(-batch.n // max(batch.size, 1)), most // token))
+    longest = batch.steps or 4 * -(-batch.n // max(batch.size, 1))
+    return max(0, min(longest, most // token))
 
 
 def _factor_bytes(columns: int, width: int, real: np.dtype, capacity: int) -> int:

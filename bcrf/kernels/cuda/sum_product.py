@@ -22,7 +22,7 @@ def sum_product(
     edges: Edges,
     marginals: bool,
 ) -> Result:
-    return _forward_backward(Batch(xp, unary, transitions, lengths), edges, marginals)
+    return forward_backward(Batch(xp, unary, transitions, lengths), edges, marginals)
 
 
 @within_memory
@@ -32,16 +32,16 @@ def sum_product_loss(
     batch = Batch(xp, unary, transitions, lengths)
     # Sums of two passes stay in registers.
     if held_width(batch):
-        return _forward_backward(batch, "sum", True, gold=gold)
+        return forward_backward(batch, "sum", True, gold=gold)
     if batch.shared:
         return None
-    return _forward_backward(batch, "each", True, gold=gold)
+    return forward_backward(batch, "each", True, gold=gold)
 
 
 @within_memory
 def entropy(xp: ModuleType, unary: Array, transitions: Array, lengths: Array) -> Array:
     batch = Batch(xp, unary, transitions, lengths)
-    return _forward_backward(batch, "none", False, entropies=True).value
+    return forward_backward(batch, "none", False, entropies=True).value
 
 
 @within_memory
@@ -51,11 +51,11 @@ def pair_marginals(
     batch = Batch(xp, unary, transitions, lengths)
     heads, tails = (xp.ascontiguousarray(tags, dtype="int32") for tags in (heads, tails))
     pairs = batch.empty(batch.n, len(heads))
-    found = _forward_backward(batch, "none", True, pairs=(pairs, heads, tails))
+    found = forward_backward(batch, "none", True, pairs=(pairs, heads, tails))
     return found.unary, pairs
 
 
-def _forward_backward(
+def forward_backward(
     batch: Batch,
     edges: Edges,
     marginals: bool,

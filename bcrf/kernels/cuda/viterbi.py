@@ -16,6 +16,12 @@ def max_product(
 ) -> tuple[Array, Array]:
     batch = Batch(xp, unary, transitions, lengths)
     tags = batch.zeros(batch.n, dtype="int32")
+    find_best(batch, tags)
+    return tags, score_path(batch, tags)
+
+
+def find_best(batch: Batch, tags: Array) -> None:
+    """Write the best labeling, int32 (N,)."""
     backpointers = batch.empty(batch.n, batch.tags, dtype="uint16")
     batch.launch(
         *("viterbi", "max_product", batch.size),
@@ -23,7 +29,6 @@ def max_product(
         *(batch.tags, batch.stride),
         doubles=2 * batch.tags,
     )
-    return tags, _path_scores(batch, tags)
 
 
 @within_memory
@@ -31,10 +36,11 @@ def path_scores(
     xp: ModuleType, unary: Array, transitions: Array, lengths: Array, tags: Array
 ) -> Array:
     batch = Batch(xp, unary, transitions, lengths)
-    return _path_scores(batch, xp.ascontiguousarray(tags, dtype="int32"))
+    return score_path(batch, xp.ascontiguousarray(tags, dtype="int32"))
 
 
-def _path_scores(batch: Batch, tags: Array) -> Array:
+def score_path(batch: Batch, tags: Array) -> Array:
+    """Return the score (B,) of one labeling, int32 (N,)."""
     scores = batch.empty(batch.size)
     batch.launch(
         *("viterbi", "path_scores", batch.size),
