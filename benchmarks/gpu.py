@@ -62,9 +62,7 @@ def main() -> None:
     args = parser.parse_args()
     if missing := find_missing():
         listed = "\n".join(f"- {m}" for m in missing)
-        raise SystemExit(
-            f"make gpu needs a GPU, and runs nothing without one. Missing:\n{listed}"
-        )
+        raise SystemExit(f"make gpu needs a GPU, and runs nothing without one. Missing:\n{listed}")
     steps = run_all(time.monotonic() + args.seconds)
     write_text(args.output, report(steps))
     failed = [step.title for step in steps if step.problem]
