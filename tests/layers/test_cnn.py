@@ -12,7 +12,7 @@ from spacy.attrs import IS_SPACE
 from spacy.lang.en import English
 from spacy.tokens import Doc
 from spacy.util import fix_random_seed
-from thinc.api import Adam, set_dropout_rate
+from thinc.api import Adam, Ops, set_dropout_rate
 
 from bcrf import kernels
 from spacy_bcrf.annotation.arrays import DocBatch
@@ -148,6 +148,26 @@ def test_a_batch_is_read_once():
     batch = DocBatch(docs, columns[1:])
     batch.values[:] = 0
     assert np.array_equal(np.concatenate(ours.predict(batch)), np.concatenate(ours.predict(docs)))
+
+
+class OtherOps(Ops):
+    """Operations that are not NumpyOps, as on a GPU, over NumPy arrays."""
+
+
+def test_on_a_gpu_the_layers_of_thinc_run_and_nobody_reads_columns_for_them(monkeypatch):
+    docs = make_docs(3, 0, 4)
+    theirs, ours = make_pair(docs)
+    for model in (theirs, ours):
+        for node in model.walk():
+            node.ops = OtherOps()
+    monkeypatch.setattr(kernels.encoder, "DistinctRows", None)
+    monkeypatch.setattr(kernels.encoder, "Stack", None)
+    assert embedded_columns(ours) == []
+    found, expected = ours.predict(docs), theirs.predict(docs)
+    for mine, other in zip(found, expected, strict=True):
+        assert np.array_equal(mine, other)
+    rows, _ = ours.begin_update(docs)
+    assert len(rows) == 3
 
 
 def test_static_vectors():

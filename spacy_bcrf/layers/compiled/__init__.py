@@ -93,6 +93,13 @@ def cache_info(model: Model) -> CacheInfo:
 
 
 def embedded_columns(model: Model) -> list[int]:
-    """Return the attributes of tokens that a model's compiled layers embed."""
-    found = (Embedding.of(node) for node in model.walk() if node._func is embed)
+    """Return the attributes of tokens that a model's compiled layers embed.
+
+    None on a GPU: Thinc's layers run there, and read the documents themselves.
+    """
+    found = (
+        Embedding.of(node)
+        for node in model.walk()
+        if node._func is embed and isinstance(node.ops, NumpyOps)
+    )
     return [column for embedding in found if embedding for column in embedding.columns]

@@ -197,7 +197,7 @@ class _Views(list[Any]):
 def embed(model: Model, docs: list[Any], is_train: bool) -> tuple[list[Any], Callable]:
     """Embed documents: list of arrays (length, width)."""
     parts = _parts(model, Embedding)
-    lengths = [len(doc) for doc in docs]
+    lengths = [len(doc) for doc in docs] if parts else []
     if parts is None or not sum(lengths):
         return chain(model, docs, is_train)
     if not is_train:
