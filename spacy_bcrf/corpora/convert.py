@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from sys import maxsize
@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from bcrf.io.json_objects import Item, Problem, as_object, read_objects
 from bcrf.io.text import CorpusError, Line, scan_lines
+from bcrf.lazy import lazy
 
 from .counts import Counts
 from .doc_files import Writer
@@ -150,7 +151,7 @@ class _Blank:
         self.lang, self.timeout = lang, timeout
         self.vocab = Vocab()
 
-    @cached_property
+    @lazy
     def _nlp(self) -> Language:
         try:
             nlp = spacy.blank(self.lang)
