@@ -27,6 +27,8 @@ SPANS_KEY = "sc"
 ENCODERS = ("sparse", "cnn", "hybrid", "transformer")
 SEQUENCES = 64
 """Documents of a training step of a sparse chain."""
+EVALUATIONS = 10
+"""Evaluations of a sparse chain in training, the last near its end. Each may save the model."""
 WORDS = 1000
 """Words of a training step of a network."""
 SMALL = 40_000
@@ -125,7 +127,8 @@ def make_first_config(
         }
     if encoder == "sparse":
         notes.append(
-            f"sparse linear chains, {training['max_epochs']} passes, an evaluation each pass"
+            f"sparse linear chains, {training['max_epochs']} passes, an evaluation every "
+            f"{training['eval_frequency']:,} steps"
         )
     else:
         notes.append(
@@ -231,11 +234,12 @@ def _sparse_training(corpus: Inspection) -> dict[str, Any]:
     # Small corpora need more passes until the averages settle.
     is_small = corpus.docs < 1_000 or corpus.tokens < SMALL
     passes = 20 if is_small else 10 if corpus.docs < 30_000 else 6
+    steps = passes * -(-corpus.docs // SEQUENCES)
     return {
         "max_epochs": passes,
         "max_steps": 0,
         "patience": 0,
-        "eval_frequency": -(-corpus.docs // SEQUENCES),
+        "eval_frequency": max(1, (steps - 1) // EVALUATIONS),
         "batcher": {"@batchers": "spacy.batch_by_sequence.v1", "size": SEQUENCES},
     }
 

@@ -64,7 +64,7 @@ def debug_cli(
     if Path(path).is_dir() or path.endswith(".spacy"):
         keys = {"ambiguous_spans_key": ambiguous_key, "incorrect_spans_key": incorrect_key}
         head, reports, notes = _debug_files(inputs, keys, read_labels(labels))
-        step = f"python -m spacy bcrf init --output config.cfg --train {path}"
+        step = f"python -m spacy bcrf init --output model/config.cfg --train {path}"
     else:
         if (labels, ambiguous_key, incorrect_key) != (None, AMBIGUOUS, INCORRECT):
             raise ValueError(f"{path}: a config sets labels and keys itself; set them there")

@@ -140,10 +140,12 @@ class _Parts:
                 f"{dev}: the dev part is the training part; expected other documents, or no --dev, "
                 "which holds some out"
             )
-        found = self._convert(train, "train.spacy")
         if dev is None:
-            return self._hold_out(found)
-        return {"train": found, "dev": self._convert(dev, "dev.spacy")}
+            return self._hold_out(train)
+        return {
+            "train": self._convert(train, "train.spacy"),
+            "dev": self._convert(dev, "dev.spacy"),
+        }
 
     def _claim(self, name: str) -> Path:
         """Return the path of a file to write."""
@@ -165,22 +167,33 @@ class _Parts:
         return output
 
     def _hold_out(self, corpus: Path) -> dict[str, Path]:
-        """Write each `HELD_OUT`th document to a dev part, and the others to a train part."""
+        """Write each `HELD_OUT`th document to dev.spacy, and the others to train.spacy.
+
+        No file has all documents: training on it would learn the dev part.
+        """
         from spacy.tokens import DocBin
 
-        parts = {"train": DocBin(store_user_data=True), "dev": DocBin(store_user_data=True)}
-        for i, doc in enumerate(read_corpus(corpus)):
+        paths = {name: self.folder / f"{name}.spacy" for name in ("train", "dev")}
+        if corpus.resolve() in [path.resolve() for path in paths.values()]:
+            raise ValueError(
+                f"{corpus}: a part would replace the whole; expected another name of it such as "
+                "all.spacy, --output in another folder, or --dev"
+            )
+        whole = self._convert(corpus, "train.spacy")
+        parts = {name: DocBin(store_user_data=True) for name in paths}
+        for i, doc in enumerate(read_corpus(whole)):
             parts["dev" if i % HELD_OUT == HELD_OUT - 1 else "train"].add(doc)
         if not len(parts["dev"]):
             raise ValueError(
                 f"{corpus}: {len(parts['train'])} documents are too few to hold some out; expected "
                 f"--dev, or at least {HELD_OUT}"
             )
-        paths = {name: self._claim(f"{corpus.stem}-{name}.spacy") for name in parts}
         for name, docs in parts.items():
-            with replacing(paths[name]) as part:
+            # The converted file becomes the train part.
+            path = whole if whole == paths[name] else self._claim(f"{name}.spacy")
+            with replacing(path) as part:
                 part.write_bytes(docs.to_bytes())
-            typer.echo(f"{paths[name]}: {len(docs):,} documents")
+            typer.echo(f"{path}: {len(docs):,} documents")
         return paths
 
 

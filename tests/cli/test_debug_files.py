@@ -44,7 +44,7 @@ def test_a_table(folder):
         "label docs entities ambiguous rejected forbidden tokens in O other missing"
     )
     assert rows == [[label, *"550005550"] for label in ("LOC", "PER")]
-    assert result.step == "python -m spacy bcrf init --output config.cfg --train many"
+    assert result.step == "python -m spacy bcrf init --output model/config.cfg --train many"
 
 
 def test_several_corpora_and_contradictions(folder):

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from spacy_bcrf.analysis.first_config import ENCODERS, LARGE, make_first_config
 from spacy_bcrf.cli import app
+from spacy_bcrf.corpora.convert import convert
+from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.corpora.inspection import Inspection
 from spacy_bcrf.sparse.two_pass import LEAST_SENTENCES
 
@@ -58,14 +60,14 @@ def test_spans_that_may_overlap_have_a_component(tmp_path):
         doc = Doc(spacy.blank("en").vocab, words=["Anna", "sleeps"])
         doc.spans[key] = [Span(doc, 0, 1, label="PER"), Span(doc, 0, 2, label="EVENT")]
         docs.append(doc)
-    DocBin(docs=docs[:1] * 20).to_disk(tmp_path / "train.spacy")
-    result = run("-o", tmp_path / "c.cfg", "--train", tmp_path / "train.spacy")
+    DocBin(docs=docs[:1] * 20).to_disk(tmp_path / "all.spacy")
+    result = run("-o", tmp_path / "c.cfg", "--train", tmp_path / "all.spacy")
     assert result.exit_code == 0, result.output
     assert "spans: 2 labels: EVENT, PER" in result.output
     nlp = util.load_model_from_config(util.load_config(tmp_path / "c.cfg"))
     assert nlp.get_pipe_meta("spans").factory == "bcrf_spans"
-    DocBin(docs=docs[1:] * 20).to_disk(tmp_path / "train.spacy")
-    options = "-o", tmp_path / "c.cfg", "--train", tmp_path / "train.spacy", "--force"
+    DocBin(docs=docs[1:] * 20).to_disk(tmp_path / "all.spacy")
+    options = "-o", tmp_path / "c.cfg", "--train", tmp_path / "all.spacy", "--force"
     result = run(*options, "-p", "spans")
     assert "train.spacy has no doc.spans['sc']" in result.output
     result = run(*options)
@@ -79,9 +81,23 @@ def test_documents_are_held_out_if_there_is_no_dev_part(tmp_path):
     parts = {name: DocBin().from_disk(paths[name]) for name in ("train", "dev")}
     assert {name: len(part) for name, part in parts.items()} == {"train": 282, "dev": 31}
     vocab = spacy.blank("en").vocab
-    whole = DocBin().from_disk(tmp_path / "train.spacy").get_docs(vocab)
-    texts = {name: [doc.text for doc in part.get_docs(vocab)] for name, part in parts.items()}
-    assert sorted(texts["train"] + texts["dev"]) == sorted(doc.text for doc in whole)
+    assert {path.name for path in tmp_path.iterdir()} == {"c.cfg", "train.spacy", "dev.spacy"}
+    convert([(SAMPLE / "train.conllu", read_conllu)], tmp_path / "all.spacy", lang="en")
+    whole = DocBin().from_disk(tmp_path / "all.spacy").get_docs(vocab)
+    texts = [doc.text for part in parts.values() for doc in part.get_docs(vocab)]
+    assert sorted(texts) == sorted(doc.text for doc in whole)
+
+
+@pytest.mark.parametrize("name", ["train.spacy", "dev.spacy"])
+def test_a_part_does_not_replace_the_whole(tmp_path, name):
+    docs = [Doc(Vocab(), words=["Ann", str(i)], ents=["B-PER", "O"]) for i in range(20)]
+    DocBin(docs=docs).to_disk(tmp_path / name)
+    before = (tmp_path / name).read_bytes()
+    result = run("-o", tmp_path / "c.cfg", "--train", tmp_path / name, "--force")
+    assert result.exit_code == 1 and f"{name}: a part would replace the whole" in result.output
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]
+    assert run("-o", tmp_path / "new/c.cfg", "--train", tmp_path / name).exit_code == 0
+    assert (tmp_path / name).read_bytes() == before
 
 
 @pytest.mark.parametrize("train, dev", [("dev.spacy", "a.conll"), ("a.conll", "train.spacy")])
@@ -97,7 +113,7 @@ def test_no_part_replaces_an_input(tmp_path, train, dev):
 
 
 def test_other_files_are_replaced_by_force_alone(tmp_path):
-    files = [tmp_path / name for name in ("train.spacy", "train-train.spacy", "train-dev.spacy")]
+    files = [tmp_path / name for name in ("train.spacy", "dev.spacy")]
     for path in files:
         path.write_bytes(b"mine")
         result = run("-o", tmp_path / "c.cfg", "--train", SAMPLE / "train.conllu")
@@ -141,7 +157,7 @@ def test_columns_of_overlapping_entities_for_spans(tmp_path):
     result = run(*options, "-p", "spans")
     assert result.exit_code == 0, result.output
     assert util.load_config(tmp_path / "c.cfg")["nlp"]["pipeline"] == ["spans"]
-    doc = next(DocBin().from_disk(tmp_path / "train-dev.spacy").get_docs(spacy.blank("de").vocab))
+    doc = next(DocBin().from_disk(tmp_path / "dev.spacy").get_docs(spacy.blank("de").vocab))
     assert [span.label_ for span in doc.spans["sc"]] == ["ORG", "LOC"]
     result = run(*options, "--force")
     assert util.load_config(tmp_path / "c.cfg")["nlp"]["pipeline"] == ["ner"]
@@ -157,8 +173,10 @@ def test_passes_fit_the_size(n, tokens, passes):
     corpus.docs, corpus.tokens = n, tokens
     training = make_first_config(corpus, "en").config["training"]
     assert training["max_epochs"] == passes
-    # One evaluation a pass: steps have 64 documents.
-    assert training["eval_frequency"] == -(-n // 64)
+    n_steps = passes * -(-n // 64)
+    evaluated = [step for step in range(n_steps) if step % training["eval_frequency"] == 0]
+    # Each evaluation writes the model. The last one is near the end.
+    assert 10 <= len(evaluated) <= 20 and n_steps - evaluated[-1] <= 10
 
 
 def test_chains_of_names_drop_features():
