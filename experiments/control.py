@@ -20,12 +20,12 @@ from experiments.template_ablation import MODEL
 from lab.labeling_tasks import TASKS, add_options
 from lab.tables import print_table
 from spacy_bcrf.analysis.calibrate import Calibration
-from spacy_bcrf.analysis.control.promises import GRIDS, Evidence, Loss, Promise, fit_threshold
 from spacy_bcrf.analysis.control.risk import (
     Units,
     count_units,
     excess_losses,
 )
+from spacy_bcrf.analysis.control.thresholds import GRIDS, Evidence, Loss, Promise, fit_threshold
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 
 CORPORA = ("wnut17", "jnlpba")

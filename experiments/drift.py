@@ -20,7 +20,7 @@ from lab.labeling_tasks import TASKS, add_options
 from lab.tables import markdown_table
 from spacy_bcrf.analysis.calibrate import calibrate
 from spacy_bcrf.analysis.control.monitor import Watch, measure_docs, monitor
-from spacy_bcrf.analysis.control.promises import control, measure_promises
+from spacy_bcrf.analysis.control.thresholds import control, measure_promises
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain, train_sparse_chain
 from spacy_bcrf.analysis.loading import copy_words, find_labeler
 

@@ -20,7 +20,7 @@ from spacy.tokens import Doc
 
 from lab.labeling_tasks import TASKS, add_options
 from lab.tables import markdown_table
-from spacy_bcrf.analysis.control.promises import control
+from spacy_bcrf.analysis.control.thresholds import control
 from spacy_bcrf.analysis.cross_fitting import train_sparse_chain
 from spacy_bcrf.analysis.loading import copy_words
 from spacy_bcrf.analysis.redact import LeakReport, measure_leaks, redact

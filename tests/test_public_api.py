@@ -27,6 +27,16 @@ def test_analysis_names_its_functions():
         _ = analysis.calibrat
 
 
+@pytest.mark.parametrize("name", ["evidence", "monitor", "risk", "thresholds"])
+def test_the_function_control_does_not_hide_the_modules_of_its_folder(name):
+    module = importlib.import_module(f"spacy_bcrf.analysis.control.{name}")
+    found: dict = {}
+    exec(f"import spacy_bcrf.analysis.control.{name} as module", found)
+    exec(f"from spacy_bcrf.analysis.control import {name}", found)
+    assert found["module"] is found[name] is module
+    assert analysis.control is analysis.control.thresholds.control
+
+
 def test_the_package_has_an_example():
     found = doctest.testmod(spacy_bcrf)
     assert found.attempted and not found.failed

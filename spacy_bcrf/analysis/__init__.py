@@ -1,15 +1,19 @@
 """What one does with trained pipelines: functions that return dataclasses.
 
-Each result has a `repr` and `to_json`; those that people look at have a table in notebooks and
+Each result has a `repr` and `to_json`. Results that people look at have a table in notebooks and
 `plot()`, which returns a Matplotlib figure.
+
+A function has the name of its module, and takes the name here: `analysis.audit` is the function.
+`from spacy_bcrf.analysis.audit import ..` reaches the module.
 """
 
 from .aggregate import aggregate
 from .audit import audit
 from .calibrate import calibrate
 from .combine import combine
+from .control import control
 from .control.monitor import monitor
-from .control.promises import control, list_promises
+from .control.thresholds import list_promises
 from .distill import distill, distill_annotators
 from .explain import explain
 from .extend import extend

@@ -14,7 +14,7 @@ from spacy_bcrf.pipeline.codecs import Codec
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .control.evidence import Evidence
-from .control.promises import measure_promises
+from .control.thresholds import measure_promises
 from .evaluation import Annotation, evaluate, read_annotations, read_gold_spans
 from .loading import check_common, find_labeler, make_examples, make_input
 from .report_values import compare, describe

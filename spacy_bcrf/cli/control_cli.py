@@ -59,7 +59,7 @@ def control_cli(
     Without both it stores nothing, and prints the promises that hold at once, with their costs.
     """
     from spacy_bcrf.analysis.control.evidence import Loss
-    from spacy_bcrf.analysis.control.promises import (
+    from spacy_bcrf.analysis.control.thresholds import (
         ASSUMPTION,
         control,
         list_promises,

@@ -53,7 +53,7 @@ def redact_cli(
     left of them, by label, character and document, and the reached recall beside the promised one.
     No software finds all personal data. Read a sample of the output.
     """
-    from spacy_bcrf.analysis.control.promises import ASSUMPTION, measure_promises
+    from spacy_bcrf.analysis.control.thresholds import ASSUMPTION, measure_promises
     from spacy_bcrf.analysis.loading import make_examples, make_input
     from spacy_bcrf.analysis.redact import measure_leaks, redact
 

@@ -17,12 +17,12 @@ from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
 from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.layers.protocol import LabelingModel
 
+from .apply_thresholds import CandidateSpan, drop_uncertain, find_candidates
 from .codecs import Codec
 from .codecs.codec import ScoredSpans
 from .confidence import Predicted, annotate_predictions, find_scored_spans
 from .gold import Gold
 from .settings import Settings
-from .thresholds import CandidateSpan, drop_uncertain, find_candidates
 
 BATCH_SIZE = 128
 """Number of documents that the parts of the package read or predict together."""

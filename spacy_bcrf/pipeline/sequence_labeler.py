@@ -22,6 +22,7 @@ from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from . import training
+from .apply_thresholds import write_candidates
 from .codecs import Codec
 from .gold import Gold, Problems, read_gold
 from .load_checks import check_labels, check_loaded, damaged, find_damaged
@@ -37,7 +38,6 @@ from .settings import (
     record_changes,
 )
 from .soft_gold import rehearse
-from .thresholds import write_candidates
 from .training import LossTerm
 
 _MODEL: Any = TrainablePipe.model

@@ -12,16 +12,6 @@ from spacy.training import Example
 from thinc.api import Config
 from tiny_training import network, train
 
-from spacy_bcrf.analysis.control.promises import (
-    Evidence,
-    Loss,
-    Promise,
-    control,
-    doubt_source,
-    fit_threshold,
-    list_promises,
-    split_promise,
-)
 from spacy_bcrf.analysis.control.risk import (
     Units,
     betting_p_values,
@@ -33,6 +23,16 @@ from spacy_bcrf.analysis.control.risk import (
     fewest_documents,
     hoeffding_bentkus_p_values,
     last_certified,
+)
+from spacy_bcrf.analysis.control.thresholds import (
+    Evidence,
+    Loss,
+    Promise,
+    control,
+    doubt_source,
+    fit_threshold,
+    list_promises,
+    split_promise,
 )
 from spacy_bcrf.analysis.loading import hash_texts, make_examples
 from spacy_bcrf.pipeline.settings import Control

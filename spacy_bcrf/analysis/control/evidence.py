@@ -60,7 +60,7 @@ class Loss(NamedTuple):
             )
 
     def excess(self, counts: Counts, risk: float) -> Floats:
-        """Return `risk_control.excess_losses`."""
+        """Return `risk.excess_losses`."""
         counts = counts.by_document() if self.unit == "document" else counts
         return excess_losses(counts, risk, self.max_units)
 

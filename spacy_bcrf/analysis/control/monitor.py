@@ -17,9 +17,9 @@ from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.pipeline.apply_thresholds import precision_thresholds
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
-from spacy_bcrf.pipeline.thresholds import precision_thresholds
 
 from ..loading import annotate_before, find_labeler
 from ..result import Result, make_axes

@@ -1,4 +1,4 @@
-"""Promises of precision or recall: thresholds on exact posteriors, tested on gold documents."""
+"""`control`: thresholds on exact posteriors that keep a promise of precision or recall."""
 
 from __future__ import annotations
 
