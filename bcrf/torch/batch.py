@@ -58,8 +58,6 @@ class Batch:
     @classmethod
     def plain(cls, scores: Scores, batch_first: bool, tags: Tensor) -> "Batch | None":
         """Return the batch of CPU tensors that one compiled loop can read, otherwise None."""
-        if is_on_gpu(scores.emissions):
-            return None
         self = object.__new__(cls)
         self.shape, self.batch_first = tuple(scores.emissions.shape), batch_first
         return self if self._read(scores, tags) else None

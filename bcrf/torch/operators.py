@@ -25,7 +25,7 @@ from bcrf.kernels import Array
 from bcrf.kernels.cuda.memory import to_host
 from bcrf.kernels.native import name_labels
 
-from .batch import UNKNOWN, Batch, Scores, as_array, as_tensor, check, on_stream
+from .batch import UNKNOWN, Batch, Scores, as_array, as_tensor, check, is_on_gpu, on_stream
 from .cuda_tensors import find_labelings, find_loss
 
 REDUCTIONS = ("none", "sum", "mean", "token_mean")
@@ -297,6 +297,28 @@ class _PlainLoss(torch.autograd.Function):
         return _for_inputs(ctx, _QueryBackward.apply(weights, *known, *ctx.inputs))
 
 
+class _CudaLoss(torch.autograd.Function):
+    """`_Query` of a summed log-likelihood on a GPU, with less of Python around it."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        value, *known = _query_forward(Scores(*inputs[:5]), *inputs[5:])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*known)
+        ctx.inputs = inputs
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, weights: Tensor | None) -> tuple[Any, ...]:
+        known = ctx.saved_tensors
+        if weights is None:
+            return _for_inputs(ctx, ())
+        if not torch.is_grad_enabled():
+            return _for_inputs(ctx, [weights * x for x in known])
+        # The scores lead to the error of second derivatives.
+        return _for_inputs(ctx, _QueryBackward.apply(weights, *known, *ctx.inputs))
+
+
 def _for_inputs(ctx: Any, gradients: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
     """Return the gradients of the inputs that need one, and None for the rest."""
     wanted = ctx.needs_input_grad
@@ -309,9 +331,11 @@ def _query(
 ) -> Tensor:
     inputs = *scores, tags, kind, inference, batch_first
     if tags is not None and kind != "none":
-        batch = Batch.plain(scores, batch_first, tags)
-        if batch is not None:
-            with suppress(RuntimeError):  # `torch.vmap` refuses it, even of unbatched scores
+        with suppress(RuntimeError):  # `torch.vmap` refuses both, even of unbatched scores
+            if is_on_gpu(scores.emissions):
+                return _CudaLoss.apply(*inputs)
+            batch = Batch.plain(scores, batch_first, tags)
+            if batch is not None:
                 return _PlainLoss.apply(*scores[:4], batch, kind, inference, inputs)
     return _Query.apply(*inputs)[0]
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from bcrf import kernels  # noqa: E402
 from bcrf.chain import potentials  # noqa: E402
 from bcrf.chain.potentials import raise_deferred  # noqa: E402
-from bcrf.torch import BCRF, CRF, batch, cuda_tensors  # noqa: E402
+from bcrf.torch import BCRF, CRF, batch, cuda_tensors, operators  # noqa: E402
 
 LENGTHS = torch.tensor([5, 2, 1])
 HEADS = [CRF(4), BCRF(4, n_iter=6)]
@@ -47,7 +47,7 @@ def on_gpu(cupy):
             patch.setattr(batch, "as_array", as_array)
             for module in (batch, potentials):
                 patch.setattr(module, "array_module", kernels.array_module)
-            for module in (batch, cuda_tensors):
+            for module in (batch, cuda_tensors, operators):
                 patch.setattr(module, "is_on_gpu", lambda tensor: True)
             patch.setattr(torch, "empty", garbage)
             patch.setattr(torch.Tensor, "new_empty", nan)
