@@ -21,6 +21,7 @@ from spacy_bcrf.pipeline.config_errors import naming
 from spacy_bcrf.pipeline.gold import Gold, find_trimmed
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.pipeline.training import note_cost
 
 from .loading import copy_words, find_labelers, find_reader, note_shared, read_corpus
 from .result import Result
@@ -196,6 +197,7 @@ def report_config(
         reports[name] = {part: report_gold(pipe, examples) for part, examples in corpora.items()}
     weights = config["training"]["score_weights"]
     notes = [note for name in ours for note in _check_weights(name, ours[name], weights)]
+    notes += [note for name in ours for note in note_cost(name, ours[name].codec)]
     train, dev = ((example.reference for example in corpora[part]) for part in PARTS)
     losses = find_losses(config, nlp.vocab)
     return reports, [*losses, *notes, *note_shared(dev, train, "dev", "train")]

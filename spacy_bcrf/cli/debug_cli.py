@@ -112,9 +112,10 @@ def _debug_files(
 
     from spacy_bcrf.analysis.first_config import FACTORIES, find_annotated
     from spacy_bcrf.analysis.gold_report import report_corpora
-    from spacy_bcrf.analysis.loading import note_shared
+    from spacy_bcrf.analysis.loading import find_labelers, note_shared
     from spacy_bcrf.corpora.doc_files import read_docs
     from spacy_bcrf.corpora.inspection import Inspection
+    from spacy_bcrf.pipeline.training import note_cost
 
     if options := [name for name in files if name.startswith("-")]:
         raise ValueError(f"{options[0]}: only a training config has overrides")
@@ -133,6 +134,9 @@ def _debug_files(
     if labels and (unknown := sorted(found.labels - {*labels})):
         notes.append(f"labels that are not in --labels: {', '.join(unknown)}")
     reports = report_corpora(nlp, corpora, labels or ()) if nlp.pipe_names else {}
+    notes += [
+        note for name, pipe in find_labelers(nlp).items() for note in note_cost(name, pipe.codec)
+    ]
     return list(_describe(found)), reports, notes
 
 

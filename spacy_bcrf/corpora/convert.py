@@ -1,5 +1,6 @@
 """Conversion of annotated files of all formats to `.spacy` files, with counts."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,6 +24,7 @@ from .counts import Counts
 from .doc_files import Writer
 from .entity_tag_reader import EntityTagReader
 from .formats import brat, jsonl, label_studio, prodigy, webanno
+from .formats.other_spans import find_unread
 from .make_doc import Align, make_doc
 from .problems import Problems, each_file
 from .record import Ignored, Record
@@ -293,6 +295,9 @@ class _Conversion:
                 continue
             try:
                 yield name, self._readers[name](value, place)
+                if name in ("jsonl", "prodigy"):
+                    unread = find_unread(value)
+                    self.counts.others.update(f"lists {json.dumps(key)}" for key in unread)
             except Problem as problem:
                 self._skip([place], self._count_spans(value), problem)
             except Ignored as reason:

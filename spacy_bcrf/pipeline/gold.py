@@ -160,16 +160,31 @@ def feasible(
     allowed: Bools, lengths: NDArray[np.int32], constraints: Constraints | None
 ) -> NDArray[np.bool_]:
     """Return which sequences (B,) have a labeling under allowed tags (N, T) and constraints."""
-    transitions = np.zeros((allowed.shape[1],) * 2, dtype="float32")
+    n_tags = allowed.shape[1]
+    used = lengths[lengths > 0]
+    ends = used.cumsum() - 1
+    starts = ends - used + 1
     if constraints is not None:
-        used = lengths[lengths > 0]
-        ends = used.cumsum() - 1
         allowed = allowed.copy()
-        allowed[ends - used + 1] &= constraints.start
+        allowed[starts] &= constraints.start
         allowed[ends] &= constraints.end
+    # Viterbi takes T^2 a token, which a labeling that gold gives does not need.
+    tags = allowed.argmax(axis=1)
+    fits = allowed.sum(axis=1) == 1
+    if constraints is not None:
+        edges = constraints.transitions[tags[:-1], tags[1:]]
+        edges[ends[:-1]] = True
+        fits[1:] &= edges
+    found = np.ones(len(lengths), dtype=bool)
+    found[lengths > 0] = np.logical_and.reduceat(fits, starts) if len(used) else True
+    if found.all():
+        return found
+    transitions = np.zeros((n_tags, n_tags), dtype="float32")
+    if constraints is not None:
         transitions[~constraints.transitions] = -np.inf
-    unary = np.where(allowed, np.float32(0), np.float32(-np.inf))
-    return kernels.max_product(unary, transitions, lengths)[1] > -np.inf
+    unary = np.where(allowed[(~found).repeat(lengths)], np.float32(0), np.float32(-np.inf))
+    found[~found] = kernels.max_product(unary, transitions, lengths[~found])[1] > -np.inf
+    return found
 
 
 @dataclass

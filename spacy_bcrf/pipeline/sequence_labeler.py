@@ -367,7 +367,7 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
             self._set_labels()
 
         corpus = training.read_corpus(self, get_examples, labels, set_labels)
-        training.report_layers(self.name, *self.choose_layers(corpus.layers))
+        training.report_layers(self.name, self._codec, *self.choose_layers(corpus.layers))
         self.labeling.resize(self._codec)
         self.model.initialize(X=corpus.sample)
         training.fit_first_chains(self, get_examples)

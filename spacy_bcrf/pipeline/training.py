@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,10 @@ SAMPLE_SIZE = 10
 
 GRADIENT_BATCH = 8
 """Most documents of a gradient step of a sparse linear chain."""
+MANY_TAGS = 1000
+"""A chain with more tags is slow."""
+SECONDS, BYTES = 5e-9, 36
+"""Of a word in training and of a chain, for each pair of tags: 1,001 to 4,001 tags, one thread."""
 LOSS_TERMS = "an additional loss such as entity_ratio or label_smoothing"
 
 LossTerm = Callable[[Potentials, Gold, Potentials], float]
@@ -211,12 +215,26 @@ def check_pipeline(nlp: Language, name: str, model: Model, codec: Codec) -> None
         )
 
 
-def report_layers(name: str, chosen: str, lost: str) -> None:
-    """Log what `Codec.describe` says of the chosen layers, and warn of what they leave out."""
+def note_cost(name: str, codec: Codec) -> Iterator[str]:
+    """Yield a note if the tags of a chain are so many that their transitions are slow."""
+    n_tags = len(codec.tags) // codec.n_chains
+    if n_tags > MANY_TAGS:
+        yield (
+            f"[{name}] {len(codec.labels):,} labels have {n_tags:,} tags, and time and memory grow "
+            f"with the square of them: training takes about {SECONDS * n_tags**2:.1g} s a word and "
+            f"{BYTES * n_tags**2 >> 20:,} MiB. Merge labels or take bcrf_spans, whose cost is "
+            'linear in them; scheme = "BIO" halves the tags'
+        )
+
+
+def report_layers(name: str, codec: Codec, chosen: str, lost: str) -> None:
+    """Log what `Codec.describe` says of the chosen layers. Warn of what they leave out and cost."""
     if chosen:
         logger.info("[%s] %s", name, chosen)
     if lost:
         warnings.warn(f"[{name}] {lost}", stacklevel=3)
+    for note in note_cost(name, codec):
+        warnings.warn(note, stacklevel=3)
 
 
 def fit_first_chains(pipe: Component, get_examples: Callable[[], Iterable[Example]]) -> None:

@@ -159,6 +159,26 @@ def test_bad_input_is_one_line_on_stderr(folder, args, message):
     assert result.stdout == "" and sorted(folder.rglob("*")) == before
 
 
+@pytest.mark.parametrize("more", [{}, {"answer": "accept"}])
+def test_lists_that_no_reader_takes_are_counted_by_name(folder, more):
+    tokens = {"tokens": ["Ada", "left"], "pos_tags": ["NN", "VB"], **more}
+    spans = [{"token_start": 0, "token_end": 0, "label": "PER"}]
+    records = [
+        {**tokens, "spans": spans, "relations": [{"head": 0}], "entities": [[0, 1, "X"]]},
+        {**tokens, "text": "Ada left", "spans": spans, "relations": [], "meta": {"of": [1]}},
+    ]
+    write(folder / "a.jsonl", *records)
+    result = run("a.jsonl", "a.spacy")
+    for expected in ('2 lists "pos_tags"', '1 lists "relations"', '1 lists "entities"'):
+        assert f"{expected} left out" in result.stdout
+    assert result.stdout.count("lists") == 3
+
+
+def test_the_list_that_a_reader_takes_is_not_counted(folder):
+    write(folder / "a.jsonl", {"tokens": ["Ada", "left"], "ner_tags": ["B-PER", "O"]})
+    assert "lists" not in run("a.jsonl", "a.spacy").stdout
+
+
 @pytest.mark.slow
 def test_training_on_partial_annotation(folder):
     name, city = ({"start": 0, "end": 3, "label": "PER"}, {"start": 13, "end": 17, "label": "LOC"})

@@ -142,6 +142,22 @@ def test_a_taggers_corpus(folder):
     assert ["tags.spacy", "1", "0", "1", "0", "0"] in table(output, "[components.tagger]")
 
 
+def test_a_chain_of_many_tags_is_named(folder):
+    def docs(n, factory="ents"):
+        for i in range(n):
+            doc = Doc(VOCAB, words=WORDS, ents=[f"B-L{i}", "O", "O"] if factory == "ents" else None)
+            if factory == "spans":
+                doc.spans["sc"] = [Span(doc, 0, 1, label=f"L{i}")]
+            yield doc
+
+    write_all(docs(249), folder / "some.spacy")
+    assert "Warning: [" not in run("some.spacy").output
+    write_all(docs(250), folder / "many.spacy")
+    assert "Warning: [ner] 250 labels have 1,001 tags" in run("many.spacy").output
+    write_all(docs(250, "spans"), folder / "spans.spacy")
+    assert "Warning: [" not in run("spans.spacy").output
+
+
 def test_a_corpus_without_annotation(folder):
     write_all([Doc(VOCAB, words=WORDS)], folder / "raw.spacy")
     assert run("raw.spacy").output.splitlines() == [

@@ -11,7 +11,8 @@
   for a record with `spans`, also with an empty list, and false for one without.
 
 A record without `spans` may have them under another tool's name, see `other_spans`. All other
-fields are ignored. The readers of other tools translate their fields to these.
+fields are ignored; `convert` counts the lists among them. The readers of other tools translate
+their fields to these.
 """
 
 import json

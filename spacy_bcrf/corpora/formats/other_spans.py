@@ -88,6 +88,16 @@ def is_missing(span: Any) -> bool:
     return isinstance(span, dict) and span.keys() == {"missing"}
 
 
+def find_unread(fields: dict[str, Any]) -> list[str]:
+    """Return the names of the lists that `translate_spans` does not read of a valid object."""
+    read = _READ if isinstance(fields.get("spans"), list) else (*_READ, *_NAMES)
+    return [
+        key
+        for key, value in fields.items()
+        if key not in read and (_may_be_spans(key, value) or (value and isinstance(value, list)))
+    ]
+
+
 def _may_be_spans(key: str, value: Any) -> bool:
     """Return whether a field without a known name has objects, lists or entity tags."""
     if key in _READ or not value:
