@@ -29,6 +29,7 @@ BIN := $(VENV)/bin
 CXX_FILES := $(shell find bcrf/kernels -name "*.hh" -o -name "*.cc")
 # All builds share these object files, so the wheel of `make test` compiles little again.
 export BCRF_OBJECTS ?= $(CURDIR)/build/objects
+PACKAGED := README.md $(shell find bcrf spacy_bcrf -type f -not -name "*.so" -not -name "*.cpp" -not -name "*.pyc")
 SOURCES := setup.cfg setup.py pyproject.toml $(wildcard bcrf/kernels/*.p[yx]*) $(CXX_FILES)
 
 .PHONY: quickstart test lint installed skipped compile-commands clean
@@ -65,31 +66,43 @@ installed: $(VENV)/$(EXTRAS)
 	mkdir dist/source
 	tar xzf dist/*.tar.gz --strip-components 1 -C dist/source
 	rm -r dist/source/bcrf dist/source/spacy_bcrf dist/source/spacy_bcrf.egg-info
+	touch dist/wheel
 	export BCRF_SKIPPED=$(SKIPPED); $(IN_WHEEL) $(PYTEST)
 	$(IN_WHEEL) tests.unpatched
+
+# A wheel of the current files, if `make test` has not built it.
+dist/wheel: $(SOURCES) $(PACKAGED) | $(VENV)/$(EXTRAS)
+	rm -f dist/*.whl
+	$(BIN)/python -m build --no-isolation --wheel --outdir dist .
+	touch $@
 
 skipped: $(VENV)/$(EXTRAS)
 	test -s $(SKIPPED) || { echo "no list of skipped tests: run make test first"; exit 1; }
 	$(IN_WHEEL) $(PYTEST) @$(SKIPPED)
 
-# The engine alone: the wheel of dist/ without what spacy-bcrf requires. PyTorch comes from a wheel on disk, where there
-# is one: its wheels for a CPU are on another server than PyPI.
+# The engine alone: a wheel without what spacy-bcrf requires. PyTorch comes from a wheel on disk, where there is one: its
+# wheels for a CPU are on another server than PyPI. `make test` runs all tests of the kernels. Of these, this job runs
+# KERNEL_TESTS, half a minute: the calls against an oracle, and threads.
 ENGINE := .venv-engine
-ENGINE_TESTS := $(addprefix $(CURDIR)/tests/,chain io kernels linear interfaces)
+KERNEL_TESTS := kernels/test_kernels.py kernels/test_threads.py
+ENGINE_TESTS := $(addprefix $(CURDIR)/tests/,chain io linear interfaces $(KERNEL_TESTS))
 TORCH := $(firstword $(wildcard $(or $(PIP_FIND_LINKS),/opt/wheels)/torch-*+cpu-*.whl))
 RUN_ENGINE = cd $(ENGINE) && bin/python -m pytest -c $(CURDIR)/pyproject.toml -o pythonpath= -p no:cacheprovider -rs \
 	-m "not slow"
 
 .PHONY: engine
-engine:
-	test -n "$(wildcard dist/*.whl)" || $(BIN)/python -m build --no-isolation --wheel --outdir dist .
+engine: dist/wheel
 	rm -rf $(ENGINE) && $(PYTHON) -m venv $(ENGINE)
 	$(ENGINE)/bin/pip install --quiet numpy pytest hypothesis
 	$(ENGINE)/bin/pip install --quiet --no-deps dist/*.whl
 	! $(ENGINE)/bin/python -c "import spacy" 2>/dev/null
 	$(RUN_ENGINE) $(ENGINE_TESTS)
-	test -z "$(TORCH)" || $(ENGINE)/bin/pip install --quiet "$(TORCH)"
-	test -z "$(TORCH)" || ($(RUN_ENGINE) $(CURDIR)/tests/interfaces/test_torch.py)
+ifdef TORCH
+	$(ENGINE)/bin/pip install --quiet "$(TORCH)"
+	$(RUN_ENGINE) $(CURDIR)/tests/interfaces/test_torch.py
+else
+	@echo "SKIPPED tests/interfaces/test_torch.py: no torch-*+cpu-*.whl in $(or $(PIP_FIND_LINKS),/opt/wheels)"
+endif
 	$(ENGINE)/bin/pip install --quiet scikit-learn
 	$(RUN_ENGINE) $(CURDIR)/tests/interfaces/test_sklearn.py
 
@@ -223,9 +236,8 @@ MODEL := build/model
 model: $(VENV)/$(EXTRAS)
 	$(BIN)/python -m experiments.model assets/english $(MODEL)
 
-# `make test` builds our wheel. The test installs wheels from PyPI.
-test-model: $(VENV)/$(EXTRAS)
-	test -n "$(wildcard dist/*.whl)" || $(BIN)/python -m build --no-isolation --wheel --outdir dist .
+# The test installs wheels from PyPI.
+test-model: dist/wheel
 	BCRF_MODEL_WHEELS="$(wildcard $(MODEL)/*.whl)" BCRF_WHEEL="$$(ls $(CURDIR)/dist/*.whl)" \
 		$(BIN)/python -m pytest -rs tests/test_model_wheel.py
 

@@ -1,4 +1,4 @@
-"""Attributes of an object that their first use computes."""
+"""Lazy attributes without a lock."""
 
 from __future__ import annotations
 

@@ -9,12 +9,14 @@ COMMANDS = (
     "annotate audit calibrate clusters combine control convert curve debug distill explain extend "
     "init migrate monitor rank redact report serve tune"
 )
+FORMATS = "columns conllu crfsuite jsonl label_studio prodigy"
+ANALYSIS = "control cross_fitting diversity evaluation gold_report label_errors loading resampling"
 MODULES = {
     "spacy_bcrf.analysis.calibration": "spacy_bcrf.analysis.calibrate",
     "spacy_bcrf.analysis.combination": "spacy_bcrf.analysis.combine",
     "spacy_bcrf.analysis.config_errors": "spacy_bcrf.pipeline.config_errors",
-    "spacy_bcrf.analysis.crowd": "spacy_bcrf.analysis.aggregate",
     "spacy_bcrf.analysis.crfsuite_import": "spacy_bcrf.analysis.migrate",
+    "spacy_bcrf.analysis.crowd": "spacy_bcrf.analysis.aggregate",
     "spacy_bcrf.analysis.curve": "spacy_bcrf.analysis.learning_curve",
     "spacy_bcrf.analysis.distillation": "spacy_bcrf.analysis.distill",
     "spacy_bcrf.analysis.drift": "spacy_bcrf.analysis.control.monitor",
@@ -42,16 +44,27 @@ MODULES = {
     "spacy_bcrf.cli.pages.typed_text": "spacy_bcrf.cli.pages.typed_text_page",
     "spacy_bcrf.cli.texts": "spacy_bcrf.cli.text_docs",
     "spacy_bcrf.corpora.convert_records": "spacy_bcrf.corpora.convert",
-    "spacy_bcrf.corpora.partial": "spacy_bcrf.corpora.partial_corpora",
     "spacy_bcrf.corpora.mask": "lab.masking",
-    "spacy_bcrf.io": "bcrf.io",
+    "spacy_bcrf.corpora.partial": "spacy_bcrf.corpora.partial_corpora",
+    "spacy_bcrf.extras": "bcrf.io.extras",
+    "spacy_bcrf.files": "bcrf.io.atomic",
+    "spacy_bcrf.io": "bcrf.io and spacy_bcrf.corpora",
     "spacy_bcrf.kernels": "bcrf.kernels",
     "spacy_bcrf.layers.sequence_labeler": "spacy_bcrf.layers.network",
+    "spacy_bcrf.linear": "bcrf.linear and spacy_bcrf.sparse",
+    "spacy_bcrf.pipeline.calibration": "spacy_bcrf.analysis.calibrate",
     "spacy_bcrf.pipeline.chunker": "spacy_bcrf.pipeline.span_recognizers",
+    "spacy_bcrf.pipeline.combination": "spacy_bcrf.analysis.combine",
+    "spacy_bcrf.pipeline.crowd": "spacy_bcrf.analysis.aggregate",
+    "spacy_bcrf.pipeline.distillation": "spacy_bcrf.analysis.distill",
     "spacy_bcrf.pipeline.limits": "spacy_bcrf.corpora.time_limit",
+    "spacy_bcrf.pipeline.migration": "spacy_bcrf.analysis.migrate",
     "spacy_bcrf.pipeline.ner": "spacy_bcrf.pipeline.span_recognizers",
     "spacy_bcrf.pipeline.overlapping": "spacy_bcrf.pipeline.span_recognizers",
+    "spacy_bcrf.pipeline.risk_control": "spacy_bcrf.analysis.control.risk",
+    "spacy_bcrf.pipeline.supervision": "spacy_bcrf.annotation.partial",
     "spacy_bcrf.pipeline.thresholds": "spacy_bcrf.pipeline.apply_thresholds",
+    "spacy_bcrf.schemes": "bcrf.schemes",
     "spacy_bcrf.sklearn": "bcrf.sklearn",
     "spacy_bcrf.sparse.crfsuite_attributes": "bcrf.linear.crfsuite_attributes",
     "spacy_bcrf.sparse.crfsuite_model": "bcrf.linear.crfsuite_model",
@@ -60,7 +73,13 @@ MODULES = {
     "spacy_bcrf.sparse.model_bytes": "bcrf.linear.model_bytes",
     "spacy_bcrf.sparse.rows": "bcrf.linear.rows",
     "spacy_bcrf.sparse.templates": "bcrf.linear.templates",
+    "spacy_bcrf.tokenizers": "spacy_bcrf.annotation.char_tokenizer",
     "spacy_bcrf.torch": "bcrf.torch",
+    **{
+        f"spacy_bcrf.corpora.{name}": f"spacy_bcrf.corpora.formats.{name}"
+        for name in FORMATS.split()
+    },
+    **{f"spacy_bcrf.pipeline.{name}": f"spacy_bcrf.analysis.{name}" for name in ANALYSIS.split()},
     **{f"spacy_bcrf.cli.{name}": f"spacy_bcrf.cli.{name}_cli" for name in COMMANDS.split()},
 }
 

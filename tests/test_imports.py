@@ -1,6 +1,7 @@
 """The files of both packages import one another in one direction; bcrf has no name twice."""
 
 import ast
+import sys
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -45,6 +46,23 @@ def test_no_circle_of_imports():
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(f"the files import one another in a circle: {' -> '.join(error.args[1])}")
+
+
+def of_others(name):
+    """The packages of others that a module of bcrf may import. All else is lazy, by `require`."""
+    yield "numpy"
+    owners = {"bcrf.torch": "torch", "bcrf.sklearn": "sklearn", "bcrf.kernels": "cupy"}
+    for module, package in owners.items():
+        if f"{name}.".startswith(f"{module}."):
+            yield package
+
+
+def test_the_engine_imports_numpy_and_the_standard_library():
+    for name, path in modules():
+        if name.split(".")[0] == "bcrf":
+            found = {module.split(".")[0] for module in imported(name, path)}
+            allowed = {"bcrf", *of_others(name), *sys.stdlib_module_names}
+            assert found <= allowed, f"{path} imports {sorted(found - allowed)}"
 
 
 def test_no_file_of_bcrf_has_the_name_of_another():

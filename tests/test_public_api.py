@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -14,6 +15,8 @@ from examples import check_example
 import bcrf
 import spacy_bcrf
 from spacy_bcrf import analysis, renamed
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("name", [n for n in spacy_bcrf.__all__ if n != "__version__"])
@@ -47,7 +50,20 @@ def test_old_names_of_modules_say_the_new_one():
         with pytest.raises(ModuleNotFoundError, match=f"^{old} is now {new}$"):
             importlib.import_module(old)
         # Found, not imported: bcrf.torch needs an extra.
-        assert find_spec(new)
+        assert all(find_spec(name) for name in new.split(" and "))
+
+
+def test_the_changelog_says_what_the_import_of_an_old_module_says():
+    section = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("### ")[2]
+    assert section.startswith("Renamed")
+    rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
+    n_modules = 0
+    for before, now in rows:
+        old, new = (re.findall(r"`((?:spacy_)?bcrf\b[\w.]*)`", cell) for cell in (before, now))
+        said = [name for module in old for name in renamed.MODULES[module].split(" and ")]
+        assert not old or list(dict.fromkeys(said)) == new
+        n_modules += len(old)
+    assert n_modules > 10
 
 
 @pytest.mark.parametrize("package", [bcrf, spacy_bcrf], ids=["bcrf", "spacy_bcrf"])

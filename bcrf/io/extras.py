@@ -2,7 +2,7 @@
 
 import re
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import metadata, packages_distributions, requires
 from typing import Any
 
 
@@ -11,22 +11,25 @@ def require(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        packages = " ".join(f"'{package}'" for package in find_requirements(extra))
+        distribution, requirements = find_extra(extra)
+        packages = " ".join(f"'{package}'" for package in requirements)
         missing = error.name if isinstance(error, ModuleNotFoundError) and error.name else module
         raise ImportError(
             f"{missing} is not installed; get it with: pip install {packages or module} "
-            f"(the extra {extra} of spacy-bcrf)"
+            f"(the extra {extra} of {distribution})"
         ) from error
 
 
-def find_requirements(extra: str) -> list[str]:
-    """Return the requirements of an extra, such as `torch>=2.0`, by the installed metadata."""
-    try:
-        found = requires("spacy-bcrf") or []
-    except PackageNotFoundError:  # the modules lie on the path without an installation
-        found = []
-    return [
-        requirement.split(";")[0].strip()
-        for requirement in found
-        if re.search(rf"""extra == ["']{re.escape(extra)}["']""", requirement)
-    ]
+def find_extra(extra: str) -> tuple[str, list[str]]:
+    """Return the distribution that has an extra, and its requirements, such as `torch>=2.0`.
+
+    The distribution of bcrf, or of spacy_bcrf, by the installed metadata. Without one, when the
+    modules lie on the path without an installation: bcrf, and no requirements.
+    """
+    installed = packages_distributions()
+    for distribution in (*installed.get("bcrf", ()), *installed.get("spacy_bcrf", ())):
+        if extra in (metadata(distribution).get_all("Provides-Extra") or ()):
+            pattern = rf"""extra == ["']{re.escape(extra)}["']"""
+            found = [one for one in requires(distribution) or () if re.search(pattern, one)]
+            return distribution, [one.split(";")[0].strip() for one in found]
+    return "bcrf", []

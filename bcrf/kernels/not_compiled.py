@@ -8,6 +8,6 @@ def refuse() -> NoReturn:
     """Raise ImportError, which says what to do."""
     folder = Path(__file__).parents[2]
     raise ImportError(
-        f"{folder} has spacy-bcrf without compiled kernels. Run `pip install .` in it, or start "
-        "Python in another folder to use an installed spacy-bcrf"
+        f"{folder} has bcrf without compiled kernels. Run `pip install .` in it, or start Python "
+        "in another folder to use an installed bcrf"
     )

@@ -42,7 +42,16 @@ cdef extern from "cpu/sparse/scores.hh" namespace "bcrf" nogil:
 
 
 cdef class Dictionary:
-    """Map from feature keys, uint64, to rows of the weight table, 0, 1, .."""
+    """Map from feature keys, uint64, to rows of the weight table, 0, 1, ..
+
+    >>> import numpy as np
+    >>> from bcrf.linear import Dictionary
+    >>> dictionary = Dictionary()
+    >>> dictionary.find(np.array([7, 9, 7], "uint64"), True)  # True adds new keys
+    array([0, 1, 0], dtype=int32)
+    >>> dictionary.find(np.array([9, 8], "uint64"))  # -1: unknown
+    array([ 1, -1], dtype=int32)
+    """
 
     cdef CDictionary c
 

@@ -10,6 +10,8 @@
 [0, 1]
 """
 
+from typing import TYPE_CHECKING, Any
+
 from .crfsuite_model import CRFsuiteModel, read_crfsuite_model
 from .features import TemplateFeatures, Tokens, hash_text
 from .learner import DivergedError, OnlineLearner, OnlineSettings
@@ -17,9 +19,13 @@ from .model_bytes import SavedChain, pack, unpack
 from .rows import Rows, known_rows
 from .templates import Attribute, TemplateError, parse_templates
 
+if TYPE_CHECKING:
+    from bcrf.kernels.sparse import Dictionary
+
 __all__ = [
     "Attribute",
     "CRFsuiteModel",
+    "Dictionary",
     "DivergedError",
     "OnlineLearner",
     "OnlineSettings",
@@ -35,3 +41,12 @@ __all__ = [
     "read_crfsuite_model",
     "unpack",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # At first use: the compiled learner takes longer to load than the rest.
+    if name == "Dictionary":
+        from bcrf.kernels.sparse import Dictionary
+
+        return Dictionary
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -171,7 +171,7 @@ def unpack(data: bytes) -> SavedChain:
         _check_types(msg, TYPES)
     else:
         raise ValueError(
-            f"the linear chain was saved in format {version}; this version of spacy-bcrf reads "
+            f"the linear chain was saved in format {version}; this version of bcrf reads "
             f"formats 1 to {OF_BLOCKS}"
         )
     n_tags, scale, n_sequences = msg["n_tags"], msg["scale"], msg["n_sequences"]

@@ -1,4 +1,4 @@
-"""The time limit of a document that nobody has seen before, also of its tokenizer."""
+"""A time limit for each document, which interrupts the tokenizer too."""
 
 import signal
 import threading

@@ -14,4 +14,4 @@ def test_the_kernels_say_what_to_do(bare, module):
     done = run(bare, "-c", f"from bcrf.kernels import {module}")
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
-    assert f"{bare} has spacy-bcrf without compiled kernels. Run `pip install .` in it" in last
+    assert f"{bare} has bcrf without compiled kernels. Run `pip install .` in it" in last

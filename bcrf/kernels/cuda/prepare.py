@@ -1,4 +1,4 @@
-"""What all sequences of a batch share, and what is known of their gold annotation."""
+"""Kernel inputs of a batch: what its sequences share, and its gold annotation."""
 
 from __future__ import annotations
 
