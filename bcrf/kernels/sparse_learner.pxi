@@ -40,12 +40,11 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
         vector[unsigned char] transitions, start, end
         vector[int] pairs
         float least
-        bint stopped
         int width()
         size_t first_feature()
         void resize(size_t) except +
-        void read(float*, bint) except +
-        void write(const float*, size_t, bint) except +
+        void read(float*) except +
+        void write(const float*, size_t) except +
 
     cdef cppclass Sequences:
         const int* rows
@@ -278,34 +277,26 @@ cdef class Learner:
         transitions *= scale
         return unary, transitions
 
-    def stop(self):
-        """Make `learn`, in another thread, raise RuntimeError until the next `write`."""
-        self.c.stopped = True
-
-    def read(self, bint current=False):
+    def read(self):
         """Return the weights, float32 (n_rows, stride): the average over all steps since `write`.
 
-        Without averaging, or if `current`, return the current weights. Columns beyond the tags
-        are 0.
+        Without averaging, return the current weights. Columns beyond the tags are 0.
         """
         weights = numpy.empty((self.c.v.rows(), self.c.stride), dtype="float32")
         cdef float[:, ::1] out = weights
         with nogil:
-            self.c.read(&out[0, 0], current)
+            self.c.read(&out[0, 0])
         return weights
 
-    def write(self, const float[:, ::1] weights, bint keep_rates=False):
-        """Restart from these weights, float32 (n_rows, stride).
-
-        keep_rates: whether to keep the squared gradients of AdaGrad.
-        """
+    def write(self, const float[:, ::1] weights):
+        """Restart from these weights, float32 (n_rows, stride)."""
         cdef Py_ssize_t stride = self.c.stride, least = self.c.first_feature()
         if weights.shape[1] != stride or weights.shape[0] < least:
             raise ValueError(
                 f"weights must have at least {least} rows and {stride} "
                 f"columns, got shape {(weights.shape[0], weights.shape[1])}"
             )
-        self.c.write(&weights[0, 0], weights.shape[0], keep_rates)
+        self.c.write(&weights[0, 0], weights.shape[0])
 
 
 cdef Weights _weights(const float[:, ::1] table, int n_tags, int n_chains) except *:

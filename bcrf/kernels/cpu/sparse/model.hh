@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -142,7 +141,6 @@ struct Model {
     std::vector<unsigned char> transitions, start, end;  // 1 if allowed; empty without constraints
     std::vector<int> pairs;      // features of a second-order chain, see PairWeights; or empty
     float least = 0;             // a second-order chain keeps the tags with at least this marginal
-    std::atomic<bool> stopped{false};  // another thread asks `learn` to stop, until the next `write`
 
     Model(const Options& options, int tags, int chains)
         : options(options), tags(tags), chains(chains), stride((size_t(width()) + 7) / 8 * 8), v(stride),
@@ -272,10 +270,10 @@ struct Model {
     }
 
     // Copy the weights (rows, stride) for prediction: the average over the steps if the model
-    // averages, else, or if `current`, the current weights. With l1, the average is 0 wherever the
-    // current weight is, because a mean over steps is rarely 0.
-    void read(float* out, bool current) const {
-        const bool average = options.averaged && steps && !current, sparse = options.l1 > 0;
+    // averages, else the current weights. With l1, the average is 0 wherever the current weight is,
+    // because a mean over steps is rarely 0.
+    void read(float* out) const {
+        const bool average = options.averaged && steps, sparse = options.l1 > 0;
         std::vector<float> weight(stride), payment(stride), past(stride);
         for (size_t i = 0; i < v.rows(); ++i, out += stride) {
             std::copy(v.row(i), v.row(i) + stride, weight.begin());
@@ -292,14 +290,13 @@ struct Model {
         }
     }
 
-    // Restart from these weights (rows, stride). Later rows become 0. With `keep_rates`, keep the
-    // squared gradients of AdaGrad.
-    void write(const float* in, size_t rows, bool keep_rates) {
+    // Restart from these weights (rows, stride). Later rows become 0.
+    void write(const float* in, size_t rows) {
         v.clear();
         late.clear();
         paid.clear();
         last_payments.clear();
-        if (!keep_rates) squares.clear();
+        squares.clear();
         penalty = 0;
         due.assign(1, 0.0);
         lag.assign(1, 0.0);
@@ -308,7 +305,6 @@ struct Model {
         scale = 1;
         mass = 0;
         steps = 0;
-        stopped = false;
     }
 };
 

@@ -220,7 +220,7 @@ class Online {
 
 // Take a step for each of the n sequences of `order`. Sequence k starts at token offsets[k]. Set
 // `done` to the number of steps, which is n unless the learner diverged. Throw Interrupted between two
-// steps if a signal handler raises an exception, or if another thread stops the model.
+// steps if a signal handler raises an exception.
 inline void learn(Model& model, const Sequences& data, const std::int64_t* offsets,
                   const int* order, int n, double& loss, int& done) {
     FlushDenormals flush;
@@ -229,7 +229,6 @@ inline void learn(Model& model, const Sequences& data, const std::int64_t* offse
     Online online(model);
     for (done = 0; done < n; ++done) {
         check_signals();
-        if (model.stopped) throw Interrupted();
         const std::int64_t start = offsets[order[done]];
         if (!online.step(data, size_t(start), int(offsets[order[done] + 1] - start), loss)) return;
     }
