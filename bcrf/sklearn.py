@@ -2,7 +2,7 @@
 
 >>> from bcrf.sklearn import CRF
 >>> X = [[{"word": "Ann", "upper": True}, {"word": "left", "upper": False}]]
->>> crf = CRF(algorithm="lbfgs").fit(X, [["B-PER", "O"]])
+>>> crf = CRF(algorithm="lbfgs", c1=0.1, c2=0.1).fit(X, [["B-PER", "O"]])
 >>> crf.predict(X).tolist()
 [['B-PER', 'O']]
 """
@@ -23,9 +23,11 @@ from numpy.typing import NDArray
 from bcrf.chain import CRF as Chain
 from bcrf.chain import Constraints, Potentials, viterbi
 from bcrf.io.atomic import replacing
-from bcrf.linear.crfsuite_attributes import Attributes, Batch
+from bcrf.linear.corpus_loss import CorpusLoss
+from bcrf.linear.crfsuite_attributes import Attributes, Batch, count_features
 from bcrf.linear.crfsuite_model import MAGIC, read_crfsuite_model
 from bcrf.linear.crfsuite_options import own_names, read_settings
+from bcrf.linear.lbfgs import LBFGSSettings, minimize
 from bcrf.linear.learner import OnlineLearner, OnlineSettings
 from bcrf.linear.real_values import all_features, learn_values, sum_features
 from bcrf.linear.rows import Rows
@@ -33,14 +35,16 @@ from bcrf.schemes import get_scheme
 
 try:
     from sklearn.base import BaseEstimator
+    from sklearn.exceptions import NotFittedError
 except ImportError:
+    NotFittedError = ValueError
 
     class BaseEstimator:  # type: ignore[no-redef]
         """Stands for the class of scikit-learn, which is not installed."""
 
 
 PASSES = 10
-"""Number of passes over the training data, without max_iterations."""
+"""Number of passes of online steps over the training data, without max_iterations."""
 STEPS = 2000
 """Least number of steps: one a sequence. Small data get more passes."""
 
@@ -65,12 +69,20 @@ class CRF(BaseEstimator):
         the likelihood of the known ones. With `scheme`, y has a list of spans (start, end, label)
         for each sequence, and so has the result of `predict`.
 
-    algorithm: "lbfgs" (default) and "l2sgd", the likelihood of a CRF; "ap", the averaged
-        perceptron; "pa", MIRA. All take one online step a sequence, in at most `max_iterations`
-        passes. `fit` raises ValueError for "arow", which has no counterpart.
-    min_freq: least number of occurrences of an attribute.
-    c1, c2: as in CRFsuite, c1 |w|_1 + c2 |w|^2 regularizes the loss of all sequences. Both are 0 by
-        default, since the mean of the weights over all steps generalizes well by itself.
+    algorithm: "lbfgs" and "l2sgd", the likelihood of a CRF with regularizers, minimized by L-BFGS,
+        or OWL-QN if c1 > 0; "ap", the averaged perceptron; "pa", MIRA. None is "lbfgs" if an
+        argument of it is given, max_iterations aside. Else it is the likelihood alone, learned
+        online by AdaGrad (Duchi et al. 2011): the mean of the weights over all steps generalizes
+        well by itself, in a fraction of the time. Online learning takes one step a sequence, in
+        at most `max_iterations` passes; features with values other than 1, small batches. `fit`
+        raises ValueError for "arow", which has no counterpart.
+    min_freq: least number of occurrences. As in CRFsuite, a pair of an attribute and a label counts
+        by the sum of the attribute's values, a pair of labels by its occurrences. The weights of
+        rarer pairs are 0. Online learning leaves out the attributes whose pairs are all rarer.
+    c1, c2: "lbfgs" minimizes c1 |w|_1 + c2 |w|^2 + the loss of all sequences, over all weights;
+        "l2sgd" has no c1. As in CRFsuite, c1 = 0 and c2 = 1 by default.
+    max_iterations, num_memories, epsilon, period, delta, max_linesearch: of L-BFGS, with the
+        meanings and defaults of CRFsuite.
     c, pa_type, error_sensitive, averaging: of "pa". Only pa_type = 1 and error_sensitive = True
         have a counterpart.
     model_filename: file of the model. `fit` writes it; without `fit`, it is read: a file of ours or
@@ -79,11 +91,8 @@ class CRF(BaseEstimator):
 
     There is a weight for all pairs of an attribute and a label and all pairs of labels, whatever
     `all_possible_states` and `all_possible_transitions` say, and weights of each label for all
-    tokens, the first and the last one. The parameters num_memories, epsilon, period, delta,
-    linesearch, max_linesearch and calibration_* steer the optimizers of CRFsuite, and change
-    nothing. `fit` raises ValueError for parameters of another algorithm.
-
-    Features with values other than 1 are learned in small batches by AdaGrad (Duchi et al. 2011).
+    tokens, the first and the last one. linesearch and calibration_* change nothing. `fit` raises
+    ValueError for parameters of another algorithm.
     """
 
     _model: _Model | None = None
@@ -126,7 +135,7 @@ class CRF(BaseEstimator):
                 setattr(self, name, value)
 
     def fit(self, X: Any, y: Any, X_dev: Any = None, y_dev: Any = None) -> CRF:
-        """Learn from sequences. With `verbose`, print the loss and the score on X_dev by pass.
+        """Learn from sequences. With `verbose`, print the loss and the score on X_dev by iteration.
 
         Raises ValueError for empty data, X and y of other lengths, and a parameter without a
         counterpart.
@@ -147,9 +156,16 @@ class CRF(BaseEstimator):
             labels = get_scheme(self.scheme).tags(list(spans))
         ids: dict[Any, int] = {None: -1} | {label: i for i, label in enumerate(labels)}
         gold = np.fromiter((ids[label] for tags in y for label in tags), "int32")
-        batch = attributes.keep(batch, self.min_freq or 0)
-        passes = max(PASSES, math.ceil(STEPS / len(batch.lengths)))
-        passes = min(passes, self.max_iterations or passes)
+        kept = None
+        if self.min_freq:
+            sizes = len(labels), len(attributes.rows)
+            kept = count_features(batch, gold, sizes) >= self.min_freq
+            used = kept[len(labels) :].any(axis=1)
+            batch = attributes.keep(batch, used)
+            general = np.ones((3, len(labels)), dtype=bool)
+            kept = np.concatenate([kept[: len(labels)], general, kept[len(labels) :][used]])
+        else:
+            batch = attributes.keep(batch)
 
         def report(n: int, loss: float, weights: NDArray) -> None:
             if self.verbose:
@@ -157,11 +173,17 @@ class CRF(BaseEstimator):
                 score = "" if X_dev is None else f", dev accuracy {self.score(X_dev, y_dev):.4f}"
                 print(f"pass {n}: loss {loss / len(batch.lengths):.4f}{score}")
 
-        learn = _learn if batch.values is None else learn_values
         sizes = len(labels), len(attributes.rows)
         constraints = self._constraints(labels)
-        with own_names():
-            weights = learn(settings, sizes, constraints, batch, gold, passes, report)
+        if isinstance(settings, LBFGSSettings):
+            loss = CorpusLoss(batch, gold, sizes, constraints, kept)
+            weights = minimize(loss, loss.zeros(), settings, report)
+        else:
+            learn = _learn if batch.values is None else learn_values
+            passes = max(PASSES, math.ceil(STEPS / len(batch.lengths)))
+            passes = min(passes, self.max_iterations or passes)
+            with own_names():
+                weights = learn(settings, sizes, constraints, batch, gold, passes, report)
         self._model = _Model(labels, attributes, weights)
         if self.model_filename:
             with replacing(Path(self.model_filename)) as part:
@@ -274,8 +296,17 @@ class CRF(BaseEstimator):
     def _fitted(self) -> _Model:
         model = self._loaded
         if model is None:
-            raise ValueError("this CRF is not fitted: call fit, or set model_filename")
+            raise NotFittedError("this CRF is not fitted: call fit, or set model_filename")
         return model
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._loaded is not None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # X has sequences, y their labels
+        tags.target_tags.required = tags.no_validation = True
+        return tags
 
     @property
     def _loaded(self) -> _Model | None:

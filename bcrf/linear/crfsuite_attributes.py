@@ -125,18 +125,38 @@ class Attributes:
             found.append((row, number) if number else (_SKIPPED, 1.0))
         return found
 
-    def keep(self, batch: Batch, least: float) -> Batch:
-        """Drop the attributes that occur less often than `least`, and rows of -1."""
-        known = batch.rows >= 0
-        kept = np.bincount(batch.rows[known], minlength=len(self.rows)) >= least
-        new = np.append(np.where(kept, kept.cumsum() - 1, _SKIPPED), _SKIPPED).astype("int32")
-        if not kept.all():
+    def keep(self, batch: Batch, kept: NDArray[np.bool_] | None = None) -> Batch:
+        """Drop rows of -1 and, of all attributes, those that are not kept. None keeps all."""
+        rows = batch.rows
+        if kept is not None:
+            new = np.append(np.where(kept, kept.cumsum() - 1, _SKIPPED), _SKIPPED).astype("int32")
             names = [name for name, row in self.rows.items() if kept[row]]
             self._set({name: row for row, name in enumerate(names)})
-        rows = new[batch.rows]  # -1 is the last row of `new`
+            rows = new[rows]  # -1 is the last row of `new`
         known = rows >= 0
         values = None if batch.values is None else batch.values[known]
         return Batch(rows[known], find_starts(known)[batch.starts], values, batch.lengths)
+
+
+def count_features(batch: Batch, gold: NDArray, sizes: tuple[int, int]) -> NDArray[np.float64]:
+    """Return the number of each feature in the training data as CRFsuite counts, (T + A, T).
+
+    gold: int32 (N,), -1 for unknown. sizes: T and A. A pair of labels counts where it is found, a
+    pair of an attribute and a label by the sum of the attribute's values.
+
+    Source: crf1d_feature.c of CRFsuite 0.12.
+    """
+    n_labels, n_attributes = sizes
+    labels = np.repeat(gold, np.diff(batch.starts)).astype("int64")
+    used = (labels >= 0) & (batch.rows >= 0)
+    pairs = batch.rows[used] * n_labels + labels[used]
+    values = None if batch.values is None else batch.values[used]
+    states = np.bincount(pairs, values, n_attributes * n_labels).reshape(-1, n_labels)
+    sequences = np.repeat(np.arange(len(batch.lengths)), batch.lengths)
+    is_pair = (gold[:-1] >= 0) & (gold[1:] >= 0) & (sequences[:-1] == sequences[1:])
+    pairs = gold[:-1][is_pair].astype("int64") * n_labels + gold[1:][is_pair]
+    transitions = np.bincount(pairs, minlength=n_labels**2).reshape(n_labels, n_labels)
+    return np.concatenate([transitions, states])
 
 
 def _plain_token(token: Any, place: Callable[[int], str], i: int) -> Any:

@@ -1,4 +1,4 @@
-"""The training parameters of CRFsuite, as settings of the online learner."""
+"""The training parameters of CRFsuite, as settings of our learners."""
 
 from __future__ import annotations
 
@@ -6,26 +6,32 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from .lbfgs import LBFGSSettings
 from .learner import OnlineSettings
 
-OBJECTIVES = {"lbfgs": "crf", "l2sgd": "crf", "ap": "perceptron", "pa": "mira"}
-"""The objective of `OnlineSettings` for each algorithm of CRFsuite."""
+OBJECTIVES = {"online": "crf", "ap": "perceptron", "pa": "mira"}
+"""The objective of `OnlineSettings` for each algorithm with online steps."""
 RATE = 0.3
-"""Learning rate of AdaGrad for "lbfgs" and "l2sgd"."""
+"""Learning rate of AdaGrad for "online"."""
 
 # The parameters of each algorithm of CRFsuite that change the result, and those that tell its
 # optimizer how to find it.
 _LEARNING = {
-    "lbfgs": {"c1", "c2", "max_iterations"},
-    "l2sgd": {"c2", "max_iterations"},
+    "online": {"max_iterations"},
+    "lbfgs": {
+        *("c1", "c2", "max_iterations", "num_memories", "epsilon", "period", "delta"),
+        "max_linesearch",
+    },
+    "l2sgd": {"c2", "max_iterations", "period", "delta"},
     "ap": {"max_iterations"},
     "pa": {"max_iterations", "pa_type", "c", "error_sensitive", "averaging"},
     "arow": {"max_iterations", "variance", "gamma"},
 }
 _SEARCH = {
-    "lbfgs": {"num_memories", "epsilon", "period", "delta", "linesearch", "max_linesearch"},
+    "online": set(),
+    "lbfgs": {"linesearch"},
     "l2sgd": {
-        *("period", "delta", "calibration_eta", "calibration_rate", "calibration_samples"),
+        *("calibration_eta", "calibration_rate", "calibration_samples"),
         *("calibration_candidates", "calibration_max_trials"),
     },
     "ap": {"epsilon"},
@@ -35,24 +41,25 @@ _SEARCH = {
 _ALL = set().union(*_LEARNING.values(), *_SEARCH.values())
 
 
-def read_settings(parameters: Mapping[str, Any]) -> OnlineSettings:
-    """Return the settings of the learner.
+def read_settings(parameters: Mapping[str, Any]) -> OnlineSettings | LBFGSSettings:
+    """Return the settings of the learner or of the optimizer.
 
     parameters: those of `bcrf.sklearn.CRF`, by name; None stands for the default. Raises ValueError
     for a parameter without a counterpart, and for one of another algorithm.
     """
-    algorithm = parameters["algorithm"] or "lbfgs"
-    if algorithm not in OBJECTIVES:
+    given = {name for name in _ALL if parameters[name] is not None}
+    algorithm = parameters["algorithm"]
+    if algorithm is None:
+        algorithm = "online" if given <= _LEARNING["online"] else "lbfgs"
+    if algorithm not in _LEARNING or algorithm == "arow":
         raise ValueError(
-            f"algorithm={algorithm!r} has no counterpart; use one of {', '.join(OBJECTIVES)}"
+            f"algorithm={algorithm!r} has no counterpart; use one of lbfgs, l2sgd, ap, pa"
         )
     taken = _LEARNING[algorithm] | _SEARCH[algorithm]
-    for name in sorted(_ALL - taken):
-        if parameters[name] is not None:
-            raise ValueError(
-                f"{name} is no parameter of algorithm={algorithm!r}; it has "
-                f"{', '.join(sorted(taken))}"
-            )
+    for name in sorted(given - taken):
+        raise ValueError(
+            f"{name} is no parameter of algorithm={algorithm!r}; it has {', '.join(sorted(taken))}"
+        )
     kept = {"pa_type": (None, 1), "error_sensitive": (None, True), "trainer_cls": (None,)}
     for name, values in kept.items():
         if parameters[name] not in values:
@@ -62,6 +69,8 @@ def read_settings(parameters: Mapping[str, Any]) -> OnlineSettings:
     passes, c = parameters["max_iterations"], parameters["c"]
     if passes is not None and passes < 1:
         raise ValueError(f"max_iterations must be at least 1, got {passes}")
+    if algorithm not in OBJECTIVES:
+        return LBFGSSettings(**{name: parameters[name] for name in given & _LEARNING[algorithm]})
     objective: Any = OBJECTIVES[algorithm]
     with own_names():
         return OnlineSettings(
@@ -70,8 +79,6 @@ def read_settings(parameters: Mapping[str, Any]) -> OnlineSettings:
             optimizer="adagrad" if objective == "crf" else "sgd",
             rate={"crf": RATE, "perceptron": 1.0}.get(objective, 1.0 if c is None else c),
             averaged=parameters["averaging"] is not False,
-            l2=2 * (parameters["c2"] or 0.0),
-            l1=parameters["c1"] or 0.0,
             seed=parameters["random_state"] or 0,
         )
 
@@ -83,7 +90,7 @@ def own_names() -> Iterator[None]:
         yield
     except ValueError as error:
         name, _, problem = str(error).partition(" ")
-        names = {"l1": "c1", "l2": "2 * c2", "rate": "c", "seed": "random_state"}
+        names = {"rate": "c", "seed": "random_state"}
         if name not in names:
             raise
         raise ValueError(f"{names[name]} {problem}") from None

@@ -33,10 +33,8 @@ def learn_values(
     sizes: numbers of labels T and of attributes A. gold: int32 (N,), -1 for unknown. report: called
     after each pass with its number, its loss and the weights.
 
-    Raises ValueError with l1, and DivergedError if the weights are no longer finite.
+    Raises DivergedError if the weights are no longer finite.
     """
-    if settings.l1:
-        raise ValueError(f"c1={settings.l1} needs features with the value 1; set c1=0")
     n_tags, n = sizes[0], len(batch.lengths)
     objectives: dict[str, Any] = {"crf": CRF(), "perceptron": Perceptron(), "mira": MIRA()}
     weights = np.zeros((n_tags + 3 + sizes[1], -(-n_tags // 8) * 8), "float32")
@@ -59,7 +57,6 @@ def learn_values(
             sums = np.add.reduceat(slopes[order], first) if len(used) else slopes
             used = np.concatenate([np.arange(n_tags), used])
             sums = np.concatenate([gradient.transitions, sums])
-            sums += settings.l2 * len(some) / n * weights[used, :n_tags]
             squares[used] += sums**2
             weights[used, :n_tags] -= settings.rate * sums / np.sqrt(1 + squares[used])
         if not np.isfinite(weights).all():

@@ -21,8 +21,10 @@ dtype.
 
 `log_likelihood`, `log_partition`, `entropy` and `marginals` are differentiable once. The
 derivatives of `entropy` and `marginals` are central differences, see
-`chain.Inference.differentiate_marginals`. `torch.func` works, and `torch.vmap` by a loop.
-`torch.compile` contains `forward` and the queries as operators, TorchScript `forward` and `decode`.
+`chain.Inference.differentiate_marginals`. Before `BCRF` and `MeanField` converge,
+derivatives of `log_partition`, `entropy` and `marginals` are approximate. `torch.func` works, and
+`torch.vmap` by a loop. `torch.compile` contains `forward` and the queries as operators, TorchScript
+`forward` and `decode`.
 """
 
 from bcrf.io.extras import require

@@ -260,7 +260,11 @@ class BCRF(_Head):
 
 
 class MeanField(_Head):
-    """Mean field. Options: see `chain.MeanField`. It takes no partial annotation."""
+    """Mean field. Options: see `chain.MeanField`. It takes no partial annotation.
+
+    The gradient of the loss is exact. The derivatives of `log_partition`, `entropy` and `marginals`
+    hold at convergence only: raise n_iter until the marginals no longer change.
+    """
 
     _inference = chain.MeanField
 

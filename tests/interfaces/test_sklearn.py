@@ -1,6 +1,7 @@
 """`bcrf.sklearn.CRF`: sklearn-crfsuite's interface, without spaCy."""
 
 import io
+import itertools
 import json
 import pickle
 import re
@@ -206,8 +207,10 @@ def as_npz(**arrays):
     "parameters, message",
     [
         ({"c1": -1}, "c1 must be at least 0 and finite, got -1"),
-        ({"c2": -1}, "2 [*] c2 must be at least 0 and finite, got -2"),
-        ({"c2": 1e9}, "2 [*] c2 must be less than n_sequences"),
+        ({"c2": -1}, "c2 must be at least 0 and finite, got -1"),
+        ({"c2": "1"}, "c2 must be a number, got '1'"),
+        ({"num_memories": 2.5}, "num_memories must be an int of at least 1, got 2.5"),
+        ({"algorithm": "l2sgd", "c1": 1}, "c1 is no parameter of algorithm='l2sgd'"),
         ({"algorithm": "pa", "c": 0}, "c must be positive and finite, got 0"),
         ({"random_state": -1}, "random_state must be at least 0"),
     ],
@@ -217,9 +220,143 @@ def test_an_error_names_the_parameter(parameters, message):
         CRF(**parameters).fit(*sequences())
 
 
-def test_min_freq_drops_rare_attributes():
-    X = [[["often", "rare"]], [["often"]]]
-    assert set(CRF(min_freq=2).fit(X, [["A"], ["B"]]).attributes_) == {"often"}
+def noisy_sequences(values: bool, n: int = 40, longest: int = 4) -> tuple[list, list]:
+    """Make sequences whose features hint at their labels, so that no labels are certain."""
+    random = np.random.default_rng(1)
+    X, y = [], []
+    for length in random.integers(1, longest + 1, n):
+        tags = random.choice(list("ABC"), length, p=[0.5, 0.3, 0.2]).tolist()
+        seen = [tag if random.random() < 0.6 else "ABCD"[random.integers(4)] for tag in tags]
+        numbers = random.normal(size=length).round(1) if values else np.ones(length)
+        X.append([{f"is {a}": True, "x": x} for a, x in zip(seen, numbers.tolist(), strict=True)])
+        y.append(tags)
+    return X, y
+
+
+class Enumeration:
+    """The objective of the class's documentation, by all labelings of each sequence."""
+
+    def __init__(self, crf: CRF, X: list, y: list) -> None:
+        labels = crf.labels()
+        self.n_tags, names = len(labels), list(crf._model.attributes.rows)
+        self.shape = (self.n_tags + 3 + len(names), self.n_tags)
+        self.features = []  # of each sequence: its right labeling, then all
+        for sequence, tags in zip(X, y, strict=True):
+            tokens = np.zeros((len(sequence), self.shape[0]))
+            for row, token in zip(tokens, sequence, strict=True):
+                for name, value in token.items():
+                    row[self.n_tags + 3 + names.index(name)] = value
+            tokens[:, self.n_tags] = tokens[0, self.n_tags + 1] = tokens[-1, self.n_tags + 2] = 1
+            gold = [labels.index(tag) for tag in tags]
+            labelings = [gold, *itertools.product(range(self.n_tags), repeat=len(gold))]
+            self.features.append(np.array([self._sum(tokens, path) for path in labelings]))
+
+    def _sum(self, tokens: np.ndarray, path: Any) -> np.ndarray:
+        found = np.zeros(self.shape)
+        for row, tag in zip(tokens, path, strict=True):
+            found[:, tag] += row
+        np.add.at(found, (path[:-1], path[1:]), 1)
+        return found.ravel()
+
+    def __call__(self, w: np.ndarray, c1: float, c2: float) -> tuple[float, np.ndarray]:
+        """Return the objective and, without c1, its gradient."""
+        value, slope = c1 * np.abs(w).sum() + c2 * w @ w, 2 * c2 * w
+        for features in self.features:
+            scores = features @ w
+            logs = scores[1:] - scores[1:].max()
+            probabilities = np.exp(logs) / np.exp(logs).sum()
+            value += np.log(np.exp(logs).sum()) + scores[1:].max() - scores[0]
+            slope += probabilities @ features[1:] - features[0]
+        return value, slope
+
+    def minimum(self, c1: float, c2: float) -> float:
+        """Return the least objective by SciPy: w = a - b with a, b >= 0 and the L1 term sum(a + b).
+
+        With c1, SciPy's bounds are of use; without, there is one unknown a weight.
+        """
+        from scipy.optimize import minimize
+
+        n = self.shape[0] * self.shape[1]
+        if not c1:
+            return minimize(self, np.zeros(n), (0, c2), jac=True, method="L-BFGS-B").fun
+
+        def split(ab: np.ndarray) -> tuple[float, np.ndarray]:
+            value, slope = self(ab[:n] - ab[n:], 0, c2)
+            return value + c1 * ab.sum(), np.concatenate([slope + c1, c1 - slope])
+
+        bounds = [(0, None)] * (2 * n)
+        return minimize(split, np.zeros(2 * n), jac=True, method="L-BFGS-B", bounds=bounds).fun
+
+
+@pytest.mark.parametrize("values", [False, True], ids=["ones", "values"])
+def test_the_objective_is_minimal(values):
+    """At all strengths of the regularizers, features with values or not."""
+    pytest.importorskip("scipy")
+    X, y = noisy_sequences(values)
+    objective = Enumeration(CRF(max_iterations=1).fit(X, y), X, y)
+    for c1, c2 in itertools.product([0, 0.1, 1, 10], repeat=2):
+        crf = CRF(algorithm="lbfgs", c1=c1, c2=c2).fit(X, y)
+        weights = crf._model.weights[:, : objective.n_tags].ravel().astype("float64")
+        found, expected = objective(weights, c1, c2)[0], objective.minimum(c1, c2)
+        assert found == pytest.approx(expected, rel=1e-3), (c1, c2)
+        if not c1:
+            same = CRF(algorithm="l2sgd", c2=c2).fit(X, y)
+            assert np.array_equal(same._model.weights, crf._model.weights)
+    assert CRF(c1=10).fit(X, y).num_attributes_ < CRF(c1=0.1).fit(X, y).num_attributes_ == 5
+
+
+def test_one_value_changes_the_regularizer_little():
+    X, y = sequences(100)
+    other = [[dict(token) for token in sequence] for sequence in X]
+    other[0][0]["x"] = 0.5
+    norms = [
+        sum(w * w for w in CRF(c2=10).fit(some, y).state_features_.values()) for some in (X, other)
+    ]
+    assert norms[0] == pytest.approx(norms[1], rel=0.02)
+
+
+def test_an_argument_of_lbfgs_chooses_it():
+    X, y = noisy_sequences(False)
+    expected = CRF(algorithm="lbfgs", c1=0.5, c2=1.0).fit(X, y)._model.weights
+    assert np.array_equal(CRF(c1=0.5).fit(X, y)._model.weights, expected)
+    online = CRF().fit(X, y)._model.weights
+    assert np.array_equal(CRF(max_iterations=50).fit(X, y)._model.weights, online)
+
+
+def test_settings_of_lbfgs(capsys):
+    X, y = noisy_sequences(False)
+    for n in 1, 5:
+        CRF(algorithm="lbfgs", max_iterations=n, verbose=True).fit(X, y)
+        assert len(capsys.readouterr().out.splitlines()) == n
+    CRF(period=2, delta=0.5, verbose=True).fit(X, y)
+    assert 2 <= len(capsys.readouterr().out.splitlines()) <= 5
+    CRF(epsilon=1e6, verbose=True).fit(X, y)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("values", [False, True], ids=["ones", "values"])
+@pytest.mark.parametrize("least", [1, 2, 5.5, 12])
+def test_min_freq_counts_as_crfsuite(values, least, tmp_path):
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    X, y = noisy_sequences(values)
+    trainer = pycrfsuite.Trainer("lbfgs", {"c2": 0.1, "feature.minfreq": least}, verbose=False)
+    for some in zip(X, y, strict=True):
+        trainer.append(*some)
+    trainer.train(str(tmp_path / "model"))
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(tmp_path / "model"))
+    expected = tagger.info()
+    crf = CRF(algorithm="lbfgs", c2=0.1, min_freq=least).fit(X, y)
+    assert set(crf.state_features_) == set(expected.state_features)
+    assert set(crf.transition_features_) == set(expected.transitions)
+
+
+def test_min_freq_of_online_learning():
+    """An attribute stays if it occurs often enough with a label."""
+    X = [[["often", "rare"]], [["often"]], [["both"]], [["both"]]]
+    crf = CRF(min_freq=2).fit(X, [["A"], ["A"], ["A"], ["B"]])
+    assert set(crf.attributes_) == {"often"}
+    assert CRF(min_freq=1).fit([[{"a": 0.4}]] * 2, [["A"], ["B"]]).attributes_ == []
 
 
 def test_verbose_prints_each_pass(capsys):
@@ -233,13 +370,50 @@ def test_verbose_prints_each_pass(capsys):
 def test_scikit_learn():
     pytest.importorskip("sklearn")
     from sklearn.base import clone
-    from sklearn.model_selection import GridSearchCV
+    from sklearn.exceptions import NotFittedError
+    from sklearn.model_selection import GridSearchCV, cross_val_score
+    from sklearn.utils.validation import check_is_fitted
 
     X, y = sequences()
     search = GridSearchCV(CRF(max_iterations=3), {"c2": [0.1, 1.0]}, cv=2).fit(X, y)
     assert search.best_params_["c2"] in (0.1, 1.0)
     copy = clone(CRF(c1=0.5, scheme="BIO"))
     assert (copy.c1, copy.scheme, copy.classes_) == (0.5, "BIO", None)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(copy)
+    with pytest.raises(NotFittedError, match="call fit"):
+        copy.predict(X)
+    check_is_fitted(CRF().fit(X, y))
+    half = [[label if i % 2 else None for i, label in enumerate(labels)] for labels in y]
+    scores = cross_val_score(CRF(), X, half, cv=3, error_score="raise")
+    assert (scores > 0.5).all()
+
+
+def test_pipeline_of_scikit_learn(tmp_path):
+    pytest.importorskip("sklearn")
+    from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+    from sklearn.utils.validation import check_is_fitted
+
+    dicts, y = sequences()
+    X = [[token["word"] for token in sequence] for sequence in dicts]
+    features = FunctionTransformer(lambda X: [[{"w": word} for word in some] for some in X])
+    pipeline = make_pipeline(features, CRF())
+    with pytest.raises(ValueError, match="not fitted"):
+        pipeline.predict(X)
+    pipeline.fit(X, y)
+    check_is_fitted(pipeline)
+    assert pipeline.predict(X).tolist() == y and pipeline.score(X, y) == 1
+    assert (cross_val_score(pipeline, X, y, cv=3, error_score="raise") > 0.5).all()
+    assert len(cross_val_predict(pipeline, X, y, cv=3)) == len(y)
+    grid = {"crf__c2": [1e-3, 1e3]}
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, y)
+    assert search.best_params_ == {"crf__c2": 1e-3} and search.predict(X).tolist() == y
+    # A file of a model is a fit.
+    path = str(tmp_path / "model.crf")
+    CRF(model_filename=path).fit([[{"w": word} for word in some] for some in X], y)
+    assert make_pipeline(features, CRF(model_filename=path)).predict(X).tolist() == y
 
 
 BAD = {
@@ -276,7 +450,7 @@ BAD = {
     ),
     "trainer": ({"trainer_cls": int}, [[["a"]]], [["A"]], "trainer_cls=.* has no counterpart"),
     "passes": ({"max_iterations": 0}, [[["a"]]], [["A"]], "max_iterations must be at least 1"),
-    "c1 of values": ({"c1": 1.0}, [[{"a": 2}]], [["A"]], "c1=1.0 needs features with the value 1"),
+    "a value too large": ({"c2": 1}, [[{"a": 3e38}]] * 9, [["A"], ["B"], ["B"]] * 3, "scale the"),
 }
 
 
