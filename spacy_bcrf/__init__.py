@@ -10,7 +10,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bcrf import __version__
+from bcrf import __version__ as __version__
 
 from . import renamed as _renamed  # noqa: F401
 
@@ -40,18 +40,7 @@ _MODULES = {
     "Tagger": "pipeline.tagger",
 }
 
-__all__ = [
-    "Chunker",
-    "EntityRecognizer",
-    "OverlappingSpanRecognizer",
-    "Segmenter",
-    "Tagger",
-    "__version__",
-    "accelerate",
-    "displacy",
-    "set_extensions",
-    "to_frame",
-]
+__all__ = sorted([*_MODULES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
@@ -61,4 +50,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

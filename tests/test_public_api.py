@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from importlib.util import find_spec
+from inspect import isfunction
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,8 @@ def test_help_has_an_example_that_runs(name):
 
 
 def test_analysis_names_its_functions():
-    assert all(callable(getattr(analysis, name)) for name in analysis.__all__)
+    functions = {name for name, value in vars(analysis).items() if isfunction(value)}
+    assert functions >= {"audit", "calibrate", "control", "monitor", "rank", "report", "tune"}
     with pytest.raises(AttributeError, match="no attribute 'calibrat'"):
         _ = analysis.calibrat
 

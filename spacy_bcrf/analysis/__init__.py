@@ -7,47 +7,26 @@ A function has the name of its module, and takes the name here: `analysis.audit`
 `from spacy_bcrf.analysis.audit import ..` reaches the module.
 """
 
-from .aggregate import aggregate
-from .audit import audit
-from .calibrate import calibrate
-from .combine import combine
-from .control import control
-from .control.monitor import monitor
-from .control.thresholds import list_promises
-from .distill import distill, distill_annotators
-from .explain import explain
-from .extend import extend
-from .gold_report import report_config, report_corpora, report_gold
-from .learning_curve import learning_curve
-from .loading import make_examples
-from .migrate import import_crfsuite, migrate_config
-from .rank import rank
-from .redact import measure_leaks, redact
-from .report import report
-from .tune import tune
-
-__all__ = [
-    "aggregate",
-    "audit",
-    "calibrate",
-    "combine",
-    "control",
-    "distill",
-    "distill_annotators",
-    "explain",
-    "extend",
-    "import_crfsuite",
-    "learning_curve",
-    "list_promises",
-    "make_examples",
-    "measure_leaks",
-    "migrate_config",
-    "monitor",
-    "rank",
-    "redact",
-    "report",
-    "report_config",
-    "report_corpora",
-    "report_gold",
-    "tune",
-]
+from .aggregate import aggregate as aggregate
+from .audit import audit as audit
+from .calibrate import calibrate as calibrate
+from .combine import combine as combine
+from .control import control as control
+from .control.monitor import monitor as monitor
+from .control.thresholds import list_promises as list_promises
+from .distill import distill as distill
+from .distill import distill_annotators as distill_annotators
+from .explain import explain as explain
+from .extend import extend as extend
+from .gold_report import report_config as report_config
+from .gold_report import report_corpora as report_corpora
+from .gold_report import report_gold as report_gold
+from .learning_curve import learning_curve as learning_curve
+from .loading import make_examples as make_examples
+from .migrate import import_crfsuite as import_crfsuite
+from .migrate import migrate_config as migrate_config
+from .rank import rank as rank
+from .redact import measure_leaks as measure_leaks
+from .redact import redact as redact
+from .report import report as report
+from .tune import tune as tune

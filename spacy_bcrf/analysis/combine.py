@@ -197,7 +197,6 @@ def _shape(nlp: Language) -> str:
 
 
 def _components_before(nlp: Language, name: str) -> list[str]:
-    """Return the names of components before `name`, without a tok2vec or a transformer."""
     names = nlp.pipe_names[: nlp.pipe_names.index(name)]
     return [other for other in names if not hasattr(nlp.get_pipe(other), "listener_map")]
 

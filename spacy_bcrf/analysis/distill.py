@@ -340,7 +340,6 @@ def _write_shard(path: Path, base: Language, name: str, docs: list[Doc]) -> None
 
 
 def _read_shard(path: Path, nlp: Language) -> Shard:
-    """Read a shard. The targets are the marginals of the chain."""
     docs = list(DocBin().from_disk(path.with_suffix(".spacy")).get_docs(nlp.vocab))
     with np.load(path.with_suffix(".npz")) as arrays:
         unary, transitions = arrays["unary"], arrays["transitions"]

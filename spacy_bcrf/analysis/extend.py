@@ -268,7 +268,6 @@ def _extend(
 def _check_extension(
     pipe: SequenceLabeler, examples: Sequence[Example], labels: Sequence[str]
 ) -> None:
-    """Raise ValueError if `extend` cannot add the labels."""
     name, codec = pipe.name, pipe.codec
     if not codec.can_extend:
         raise ValueError(

@@ -228,7 +228,6 @@ def report_corpora(
 def _set_labels(
     pipe: SequenceLabeler, examples: Iterable[Example], labels: Iterable[str] | None
 ) -> None:
-    """Add labels to a component: by default those of the examples."""
     if labels is None:
         found = (pipe.codec.find_labels(example.reference) for example in examples)
         labels = sorted(set().union(*found))

@@ -132,7 +132,6 @@ def find_suspects(pipe: SequenceLabeler, examples: Sequence[Example]) -> list[li
 def _find_tags(
     pipe: SequenceLabeler, examples: Sequence[Example], posterior: Potentials
 ) -> list[list[Suspect]]:
-    """Return a suspect for each gold tag."""
     codec = pipe.codec
     docs = [example.predicted for example in examples]
     values, _ = codec.read_gold(examples)
@@ -164,7 +163,6 @@ def _find_tags(
 def _find_spans(
     pipe: SequenceLabeler, examples: Sequence[Example], posterior: Potentials, noise: Noise
 ) -> list[list[Suspect]]:
-    """Return a suspect for each gold span, and for each place that may miss one."""
     codec, ops = pipe.codec, cast(Any, pipe.model.ops)
     docs = [example.predicted for example in examples]
     labels = {label: i for i, label in enumerate(codec.labels)}
@@ -174,7 +172,7 @@ def _find_spans(
         for span in codec.find_spans(example.reference)
         if span.label_ in labels
     ]
-    gold_spans = _columns(gold)
+    gold_spans = np.array(gold, dtype="int64").reshape(-1, 3)
     *columns, p = codec.candidates(posterior, THRESHOLD, ops)
     candidates = np.stack(columns, axis=1).astype("int64")
 
@@ -228,10 +226,6 @@ def _find_spans(
         sorted(suspects, key=lambda suspect: (suspect.gold or suspect.suggestion or ())[:2])
         for suspects in by_doc
     ]
-
-
-def _columns(spans: Sequence[tuple[int, int, int]]) -> NDArray[np.int64]:
-    return np.array(spans, dtype="int64").reshape(-1, 3)
 
 
 def _is_outside(codec: Codec, examples: Sequence[Example]) -> NDArray[np.bool_]:

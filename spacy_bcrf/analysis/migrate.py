@@ -150,7 +150,6 @@ def _migrate_component(config: Config, name: str, factory: str, head: str) -> li
 
 
 def _take_tok2vec(section: str, factory: str, model: Any) -> dict[str, Any]:
-    """Return the tok2vec of a stock model. ValueError for another architecture."""
     if model is None:
         raise ValueError(
             f"{section} has no model; fill the config by `python -m spacy init fill-config`"

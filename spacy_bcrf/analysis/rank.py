@@ -96,7 +96,6 @@ def rank(
 def _score(
     nlp: Language, name: str, labeler: SequenceLabeler, docs: Iterable[Doc], by: str, per: str
 ) -> Iterator[Scored]:
-    """Yield the uncertainty of each document."""
     pipe: Any = labeler
     index = 0
     for batch in minibatch(docs, nlp.batch_size):

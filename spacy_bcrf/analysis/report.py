@@ -176,7 +176,6 @@ def report(
 
 
 def _read(docs: Any, codec: Codec, n: int) -> list[list[Annotation]]:
-    """Return what annotated documents have, with probabilities."""
     shown = tqdm(docs, "predicting", n, unit="docs", delay=1, disable=None)
     return [read_annotations(codec, doc) for doc in shown]
 
@@ -195,7 +194,6 @@ def _order_labels(
 def _check_other(
     against: str, corpus: str, found: Sequence[Sequence[Annotation]], labels: set[str], what: str
 ) -> None:
-    """Raise ValueError if another pipeline predicts nothing, or no gold label."""
     others = {span.label for spans in found for span in spans}
     if not others:
         raise ValueError(

@@ -20,11 +20,7 @@ from spacy_bcrf.analysis.evaluation import (
     Pair,
     score,
 )
-from spacy_bcrf.analysis.resampling import (
-    bootstrap_scores,
-    percentile_interval,
-    randomization_test,
-)
+from spacy_bcrf.analysis.resampling import bootstrap_scores, percentile_interval, randomization_test
 
 SCORES = ("precision", "recall", "f")
 N_EXAMPLES = 3
@@ -143,8 +139,10 @@ def compare(
 def _score_rows(
     labels: Sequence[str | None], counts: Counts, n: int, seed: int
 ) -> list[dict[str, Any]]:
-    """Return the numbers and scores of each label. counts: (D, L, 4)."""
-    values, bounds = score(counts.sum(axis=0)), _interval(counts, n, seed)
+    values = score(counts.sum(axis=0))
+    bounds = np.full((2, *values.shape), np.nan)
+    if len(counts) > 1:
+        bounds = percentile_interval(bootstrap_scores(counts, n, seed))
     return [
         {
             "label": label,
@@ -154,13 +152,6 @@ def _score_rows(
         }
         for i, label in enumerate(labels)
     ]
-
-
-def _interval(counts: NDArray, n: int, seed: int) -> NDArray[np.float64]:
-    """Return the bounds (2, L, 3) of the scores, NaN for one document."""
-    if len(counts) < 2:
-        return np.full((2, counts.shape[1], 3), np.nan)
-    return percentile_interval(bootstrap_scores(counts, n, seed))
 
 
 def _with_bounds(value: float, bounds: NDArray) -> dict[str, float | None]:
@@ -173,7 +164,6 @@ def _number(value: float) -> float | None:
 
 
 def _calibrate(evaluation: Evaluation, labels: Iterable[str | None]) -> Iterable[dict[str, Any]]:
-    """Yield a reliability table of each label with probabilities."""
     for label in labels:
         p, correct = evaluation.predictions(label)
         if len(p):
@@ -190,7 +180,6 @@ def _calibrate(evaluation: Evaluation, labels: Iterable[str | None]) -> Iterable
 
 
 def _group(errors: Sequence[Place], texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the numbers of errors by kind and labels, with examples."""
     groups: dict[tuple[str, str | None, str | None], list[Place]] = defaultdict(list)
     for place in errors:
         pair = place[1]

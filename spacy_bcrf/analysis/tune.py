@@ -138,7 +138,6 @@ def tune(
 
 
 def apply_settings(config: Config, settings: Settings) -> Config:
-    """Return a copy of a config of one component with the settings of a trial."""
     changed = config.copy()
     (name,) = changed["nlp"]["pipeline"]
     of_model = {key: settings[key] for key in settings.keys() - {"passes", "network"}}
@@ -264,7 +263,6 @@ def _check_network(model: str, name: str, config: Config, train: Sequence[Exampl
 
 
 def _identify(settings: list[Any], examples: Sequence[Example]) -> str:
-    """Return a digest of the settings and the documents of a search."""
     digest = sha256(json.dumps([*settings, len(examples)]).encode())
     for example in examples:
         digest.update(example.reference.to_bytes(exclude=["tensor", "user_data"]))

@@ -38,7 +38,6 @@ _KEPT = 1 << 16
 
 
 def make_char_tokenizer() -> Callable[[Language], "CharTokenizer"]:
-    """Return a function that makes the tokenizer of a pipeline."""
     return lambda nlp: CharTokenizer(nlp.vocab)
 
 

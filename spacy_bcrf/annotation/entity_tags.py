@@ -264,7 +264,6 @@ def trim_whitespace(values: Values, is_space: Bools, first: Bools) -> Values:
 
 
 def _in_entity(iob: Values, types: Values) -> Bools:
-    """Return a mask (N,) of the tokens of entities."""
     return ((iob == BEGIN) | (iob == INSIDE)) & (types > 0)
 
 

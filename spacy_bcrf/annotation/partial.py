@@ -97,7 +97,6 @@ def _read_each(
     names: Sequence[str],
     read: Callable[[Example, Attributes], T | None],
 ) -> tuple[dict[int, T], dict[int, str]]:
-    """Call `read` with each example and its custom attributes of these names."""
     attributes = [_read_attributes(example.reference, names) for example in examples]
     found: dict[int, T] = {}
     problems: dict[int, str] = {}
@@ -229,7 +228,6 @@ def _annotated_labels(doc: Doc, attributes: Attributes) -> frozenset[str] | None
 def _align_allowed(
     example: Example, attributes: Attributes, name: str
 ) -> dict[int, frozenset[str]]:
-    """Return the allowed tags or labels of predicted tokens."""
     allowed: dict[int, frozenset[str]] = {}
     if by_offset := attributes.get(name):
         to_predicted, to_gold = example.alignment.y2x, example.alignment.x2y

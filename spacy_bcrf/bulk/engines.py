@@ -108,8 +108,9 @@ def after_death(settings: Settings, shard: Shard, n_deaths: int, end: str) -> Sh
     note = settings.note_path(shard.number)
     if not note.exists() or n_deaths > MAX_ATTEMPTS + MAX_SET_ASIDE:
         raise BulkError(
-            f"{describe_shard(shard)}: {n_deaths} workers died ({end}). The memory may be too "
-            "small: use fewer processes or smaller shards"
+            f"shard {shard.number}, {shard.items[0].place} to {shard.items[-1].place}: {n_deaths} "
+            f"workers died ({end}). The memory may be too small: use fewer processes or smaller "
+            "shards"
         )
     i = int(note.read_text(encoding="utf8"))
     note.unlink()
@@ -117,8 +118,3 @@ def after_death(settings: Settings, shard: Shard, n_deaths: int, end: str) -> Sh
     reason = f"set aside: {n_deaths} workers died, the last one with this document ({end})"
     items[i] = Rejected(items[i].id, items[i].place, reason)
     return shard._replace(items=items)
-
-
-def describe_shard(shard: Shard) -> str:
-    """Name a shard by its number and its first and last document."""
-    return f"shard {shard.number}, {shard.items[0].place} to {shard.items[-1].place}"

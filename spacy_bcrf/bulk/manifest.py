@@ -23,13 +23,7 @@ from typing import Any
 
 from bcrf.io.atomic import UNFINISHED, open_own, replacing
 from spacy_bcrf.corpora.identity import hash_files, keep_identity
-from spacy_bcrf.corpora.remote import (
-    describe,
-    find_below,
-    find_sizes,
-    is_remote,
-    path_errors,
-)
+from spacy_bcrf.corpora.remote import describe, find_below, find_sizes, is_remote, path_errors
 from spacy_bcrf.corpora.texts import Rejected
 
 from .progress_log import ProgressLog

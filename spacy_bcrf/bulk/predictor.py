@@ -118,7 +118,6 @@ def _describe(span: Span) -> Annotation:
 def _with_probabilities(
     pipe: SequenceLabeler, doc: Doc, spans: Iterable[Span], prediction: Prediction
 ) -> list[Annotation]:
-    """Describe the spans of one component, with their probabilities."""
     found, scores = [], {}
     if prediction.spans is not None:
         predicted, p_of_predicted = prediction.spans

@@ -56,7 +56,6 @@ class Settings:
     timeout: float = 60.0
 
     def shard_path(self, number: int) -> Path:
-        """Return the file of a shard."""
         return self.folder / f"{number:06d}.{self.format}"
 
     def note_path(self, number: int) -> Path:
@@ -132,7 +131,6 @@ class Worker:
     def _batches(
         self, shard: Shard, failures: list[Rejected]
     ) -> Iterator[list[tuple[TextRecord, Doc]]]:
-        """Yield batches of tokenized documents."""
         batch: list[tuple[TextRecord, Doc]] = []
         n_tokens = 0
         for i, item in enumerate(shard.items):

@@ -65,7 +65,6 @@ class JsonWriter(Writer):
         self._file = path.open("wb")
 
     def add(self, row: Row) -> None:
-        """Write a line."""
         fields: dict[str, Any] = {"id": row.id}
         if row.text is not None:
             fields["text"] = row.text
@@ -106,7 +105,6 @@ class ParquetWriter(Writer):
         self._rows.append({"id": str(row.id), "text": row.text, **fields, **columns, "meta": meta})
 
     def finish(self) -> None:
-        """Write the table."""
         pa = require("pyarrow", "parquet")
         schema = make_schema(pa, self.optional, self._meta)
         table = pa.Table.from_pylist(self._rows, schema=schema)
@@ -154,7 +152,6 @@ class DocWriter(Writer):
         self._docs.add(doc)
 
     def finish(self) -> None:
-        """Write the documents."""
         self._docs.to_disk(self.path)
 
 

@@ -37,7 +37,6 @@ class Panels(TyperGroup):
     """
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the sections."""
         for panel, names in PANELS.items():
             found = [(name, self.commands[name]) for name in names if name in self.commands]
             if found:

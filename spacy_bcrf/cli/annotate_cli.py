@@ -13,7 +13,7 @@ from spacy.cli._util import Arg, Opt, setup_gpu
 from tqdm import tqdm
 
 from .errors import RESUMES, exit_on
-from .options import GpuId, Model
+from .options import GpuId, Model, PipeNames
 from .paths import print_notes
 
 if TYPE_CHECKING:
@@ -39,10 +39,7 @@ def annotate_cli(
         ),
     ],
     output: Annotated[str, Opt("--output", "-o", help="Folder or URL of the run")],
-    pipe: Annotated[
-        list[str] | None,
-        Opt("--pipe", "-p", help="Component to write. Repeatable (default: all of spacy-bcrf)"),
-    ] = None,
+    pipe: PipeNames = None,
     format: Annotated[Format, Opt("--format", "-f", help="Format of the shards")] = "jsonl",
     shard: Annotated[int, Opt(help="Documents in a shard", min=1)] = 1000,
     text: Annotated[bool, Opt("--text/--no-text", help="Write the text of each document")] = True,
@@ -170,7 +167,6 @@ class _Progress:
         self.bar = tqdm(unit="B", unit_scale=True, desc="annotating", disable=hidden)
 
     def start(self, size: int) -> None:
-        """Set the size of the inputs."""
         self.size = self.bar.total = size
 
     def skip(self, counts: Counts, position: int) -> None:
@@ -207,7 +203,6 @@ class _Progress:
         return max(1e-9, time.monotonic() - self.started)
 
     def _speed(self, counts: Counts) -> float:
-        """Return the words a second of this run."""
         return (counts.words - self.earlier_words) / self._seconds()
 
     def _write(self, event: str, counts: Counts) -> None:

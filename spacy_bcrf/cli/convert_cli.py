@@ -249,7 +249,6 @@ def _choose_columns(
 
 
 def _choose_key(path: Path, report: Callable[[str], object]) -> str:
-    """Return the key of the entity tags in MISC, by content."""
     found = guess_ent_keys(path)
     if _ENT_KEY in found or not found:
         return _ENT_KEY
@@ -265,7 +264,6 @@ def _read_tags(
     lines: Iterable[Line],
     **options: Any,
 ) -> Iterator[Sentence]:
-    """Yield sentences of columns with tags as `normalize_tags` returns them."""
     for sentence in read(lines, **options):
         sentence.entities = normalize_tags(sentence.entities, known)
         sentence.layers = [normalize_tags(layer, known) for layer in sentence.layers]

@@ -141,7 +141,6 @@ def _debug_files(
 
 
 def _describe(found: Inspection) -> Iterator[str]:
-    """Yield the lines about the corpora that need no component."""
     yield f"{found.docs:,} docs, {found.tokens:,} tokens"
     for name, tags in found.tags.items():
         if tags.values or tags.allowed:

@@ -88,7 +88,6 @@ def explain_cli(
 def _print(
     tags: Sequence[str], general: Sequence[Weight], features: Sequence[Weight], n: int
 ) -> None:
-    """Print the strongest transitions and features of each tag."""
     into = {tag: list(group) for tag, group in groupby(general, key=lambda weight: weight.tag)}
     own = {tag: list(group) for tag, group in groupby(features, key=lambda weight: weight.tag)}
     for tag in tags:

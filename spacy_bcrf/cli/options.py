@@ -12,6 +12,10 @@ Code = Annotated[Path | None, Opt("--code", "-c", help="Python file with registe
 PipeName = Annotated[
     str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
 ]
+PipeNames = Annotated[
+    list[str] | None,
+    Opt("--pipe", "-p", help="Component to run. Repeatable (default: all of spacy-bcrf)"),
+]
 GpuId = Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")]
 Seed = Annotated[int, Opt("--seed", help="Random seed", min=0)]
 NewFolder = Annotated[

@@ -56,19 +56,16 @@ def check_report_file(path: Path, *inputs: Path | None) -> None:
 
 
 def write_report(path: Path, page: Callable[[], str], values: Any) -> None:
-    """Write the page of a report, or its JSON values."""
     if path.suffix == ".html":
         return write_text(path, page())
     write_json(path, values)
 
 
 def write_json(path: Path, values: Any) -> None:
-    """Write a value as JSON."""
     write_text(path, json.dumps(values, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
 def write_json_lines(path: Path, values: Iterable[Any]) -> None:
-    """Write one line of JSON for each value."""
     with replacing(path) as part, part.open("w", encoding="utf8") as file:
         file.writelines(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
 
@@ -81,6 +78,5 @@ def draw(found: Any, path: Path) -> None:
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """Print notes to stderr."""
     for note in notes:
         typer.echo(f"Note: {note}", err=True)

@@ -118,7 +118,6 @@ def redact_cli(
 
 
 def _show(row: dict[str, Any]) -> str:
-    """Return a line about a row of `measure_promises`."""
     line = f"{', '.join(row['labels'])}: {row['kind']} {row['promised']:g}"
     line += f"{' a document' * (row['unit'] == 'document')} promised, "
     if row["reached"] is None:

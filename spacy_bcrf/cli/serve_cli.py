@@ -9,7 +9,7 @@ import typer
 from spacy.cli._util import Opt
 from spacy.language import Language
 
-from .options import Model
+from .options import Model, PipeNames
 
 if TYPE_CHECKING:
     from spacy_bcrf.bulk.server import Limits
@@ -19,10 +19,7 @@ def serve_cli(
     model: Model,
     host: Annotated[str, Opt(help="Address to listen on")] = "127.0.0.1",
     port: Annotated[int, Opt(help="Port to listen on", min=1, max=65535)] = 8000,
-    pipe: Annotated[
-        list[str] | None,
-        Opt("--pipe", "-p", help="Component to answer. Repeatable (default: all of spacy-bcrf)"),
-    ] = None,
+    pipe: PipeNames = None,
     timeout: Annotated[
         float, Opt(help="Seconds that the tokenizer may take for a text", min=0.0)
     ] = 2.0,

@@ -20,13 +20,12 @@ from bcrf.io.json_objects import Item, Problem, as_object, read_objects
 from bcrf.io.text import CorpusError, Line, scan_lines
 from bcrf.lazy import lazy
 
-from .counts import Counts
+from .counts import Counts, Problems
 from .doc_files import Writer
 from .entity_tag_reader import EntityTagReader
 from .formats import brat, jsonl, label_studio, prodigy, webanno
 from .formats.other_spans import find_unread
 from .make_doc import Align, make_doc
-from .problems import Problems, each_file
 from .record import Ignored, Record
 from .sentence import OnMalformed, Sentence, make_records, raise_error
 from .spacing import UNSPACED
@@ -87,7 +86,7 @@ def convert(
     skip_malformed: skip all records with a problem; or, if False, write nothing if there is one, or
         if a span is left out. By default, skip none of columns, and MOST_SKIPPED of other records.
     timeout: seconds for the tokenizer of a text; 0 for no limit.
-    report: receives the first `problems.MAX_REPORTS` problems, each with file and line.
+    report: receives the first `counts.MAX_REPORTS` problems, each with file and line.
 
     CorpusError names the problems if there are too many, if a file cannot be read, or if no record
     is left. `output` then stays as it was. ValueError for a wrong argument.
@@ -219,17 +218,20 @@ class _Conversion:
             yield made.doc
 
     def _read(self, sources: Sequence[Source], n_sents: int) -> Iterator[tuple[str, Record]]:
-        """Yield records with their format."""
-        for path, reader, advance in each_file(sources):
-            n_before, is_empty = self.counts.records, True
-            try:
-                for pair in self._read_file(path, reader, advance, n_sents):
-                    is_empty = False
-                    yield pair
-                if is_empty and self.counts.records == n_before:
-                    raise CorpusError(f"{path}: no records; expected at least one")
-            except CorpusError as error:
-                self.problems.fail(error)
+        n_bytes = sum(path.stat().st_size for path, _ in sources if path.is_file())
+        bar = tqdm(total=n_bytes, unit="B", unit_scale=True, delay=1.0, disable=None)
+        with bar:
+            for path, reader in sources:
+                bar.set_description(path.name, refresh=False)
+                n_before, is_empty = self.counts.records, True
+                try:
+                    for pair in self._read_file(path, reader, bar.update, n_sents):
+                        is_empty = False
+                        yield pair
+                    if is_empty and self.counts.records == n_before:
+                        raise CorpusError(f"{path}: no records; expected at least one")
+                except CorpusError as error:
+                    self.problems.fail(error)
 
     def _read_file(
         self, path: Path, reader: Reader | str, advance: Callable[[int], object], n_sents: int
@@ -252,7 +254,6 @@ class _Conversion:
             yield from self._read_objects(reader, read_objects(path, advance))
 
     def _check_labels(self, record: Record) -> None:
-        """Raise Problem for an unknown label of columns."""
         found = {label for span in record.spans for label in span.labels}
         if self.labels is not None and (unknown := found - self.labels):
             raise Problem(
@@ -347,7 +348,6 @@ class _Conversion:
 
 
 def _detect_format(items: Iterator[Item]) -> tuple[str, Iterator[Item]]:
-    """Return the format of the first object, and all items."""
     head = []
     fields: dict[str, Any] = {}
     for item in items:

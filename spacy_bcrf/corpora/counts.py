@@ -8,6 +8,7 @@ from typing import Any
 from spacy.attrs import ENT_IOB  # type: ignore[import-not-found]
 
 from bcrf.io.json_objects import Problem
+from bcrf.io.text import CorpusError
 
 from .make_doc import Made
 from .record import Record
@@ -58,17 +59,14 @@ class Counts:
 
     @property
     def records(self) -> int:
-        """Number of records."""
         return self.used + self.ignored.total() + self.skipped.total()
 
     @property
     def spans(self) -> int:
-        """Number of spans."""
         found = self.entities + self.ambiguous + self.rejected + self.repeated
         return found + self.left_out.total() + self.ignored_spans + self.skipped_spans
 
     def add(self, record: Record, made: Made, spans_key: str | None) -> None:
-        """Count a record and the document made of it."""
         doc = made.doc
         self.docs += 1
         self.used += len(record.places)
@@ -97,7 +95,6 @@ class Counts:
         self.unannotated += not (record.complete or record.n_spans)
 
     def skip(self, places: Sequence[str], n_spans: int, problem: Problem) -> None:
-        """Count records with a problem."""
         self.skipped[problem.reason] += len(places)
         self.skipped_spans += n_spans
 
@@ -141,3 +138,32 @@ class Counts:
 
 def _reasons(found: Counter[str]) -> str:
     return f" ({', '.join(f'{n:,} {reason}' for reason, n in found.most_common())})"
+
+
+MAX_REPORTS = 20
+"""Largest number of problems that a conversion names."""
+
+
+class Problems:
+    """The first MAX_REPORTS problems, each with file and line, and the number of the others.
+
+    fatal: whether a file cannot be read.
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._n_more = 0
+        self.fatal = False
+
+    def add(self, message: str, n: int = 1) -> None:
+        if len(self._lines) < MAX_REPORTS:
+            self._lines.append(message)
+        else:
+            self._n_more += n
+
+    def fail(self, error: CorpusError) -> None:
+        self.fatal = True
+        self._lines.append(str(error))
+
+    def lines(self) -> list[str]:
+        return self._lines + [f"and {self._n_more:,} more problems"] * bool(self._n_more)

@@ -51,8 +51,6 @@ class EntityTagReader:
             raise ValueError(f"unknown scheme {scheme!r}; expected auto, {', '.join(SCHEMES)}")
         self.complete = complete
         self.n_tags = 0
-        self.n_entities = 0
-        self.n_missing = 0
         self.n_assumed_outside = 0
         self._repaired = dict.fromkeys(SCHEMES if scheme == "auto" else (scheme,), 0)
         self._first_lines: dict[str, Line] = {}
@@ -92,12 +90,10 @@ class EntityTagReader:
                     old is not None and old != new for old, new in zip(tags, encoded, strict=True)
                 )
         self.n_tags += len(tags) - tags.count(None)
-        self.n_entities += len(spans)
         iob2 = BIO.encode(spans, len(tags))
         if self.complete:
             self.n_assumed_outside += tags.count(None)
             return [*iob2]
-        self.n_missing += tags.count(None)
         return [old if old is None else new for old, new in zip(tags, iob2, strict=True)]
 
     def _check(self, sentence: Sentence) -> None:

@@ -53,7 +53,6 @@ class Inspection:
     """Counts of the labels of all other span groups, by key."""
 
     def add(self, doc: Doc) -> None:
-        """Count a document."""
         self.docs += 1
         self.tokens += len(doc)
         if are_long(read_doc(doc, [ORTH])[:, 0], doc_lengths([doc]))[0]:

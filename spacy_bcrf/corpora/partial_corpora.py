@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from spacy.language import Language
-from spacy.tokens import Doc
-from spacy.training import Example
+from spacy.training import Corpus, Example
 
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.doc_files import find_files, read_docs, read_shuffled
@@ -103,7 +102,7 @@ def _check(name: str, settings: dict[str, Any]) -> Part:
 
 def _read(part: Part, nlp: Language, rng: random.Random, buffer_size: int) -> Iterator[Example]:
     set_extensions()
-    docs = read_docs(part.path, nlp.vocab)
+    reader, docs = Corpus(part.path), read_docs(part.path, nlp.vocab)
     if buffer_size:
         # A generator of its own: the corpora are drawn between its documents.
         own = random.Random(rng.random())
@@ -111,12 +110,4 @@ def _read(part: Part, nlp: Language, rng: random.Random, buffer_size: int) -> It
     for doc in docs:
         if part.annotated_labels is not None:
             doc._.annotated_labels = part.annotated_labels
-        yield Example(_make_predicted(nlp, doc), doc)
-
-
-def _make_predicted(nlp: Language, reference: Doc) -> Doc:
-    """Tokenize the text, or copy the words if the text is unknown, as spaCy's own reader does."""
-    if reference.has_unknown_spaces:
-        words = [token.text for token in reference]
-        return Doc(nlp.vocab, words=words, spaces=[bool(t.whitespace_) for t in reference])
-    return nlp.make_doc(reference.text)
+        yield reader._make_example(nlp, doc, False)

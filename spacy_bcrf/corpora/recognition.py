@@ -76,7 +76,10 @@ def guess_columns(path: Path) -> Columns:
     """
     rows = _read_rows(path)
     columns = [*zip(*rows, strict=True)]
-    labels = {i: _find_labels(column) for i, column in enumerate(columns) if _are_tags(column)}
+    labels: dict[int, set[str]] = {}
+    for i, column in enumerate(columns):
+        if sum(map(bool, map(_TAG.fullmatch, column))) >= (1 - MOST_BAD) * len(column):
+            labels[i] = {match[1] for match in map(_LABEL.fullmatch, column) if match}
     tags = [i for i, found in labels.items() if found]
     tags = tags or [i for i, column in enumerate(columns) if _have_no_prefix(column)][-1:]
     if not tags:
@@ -94,11 +97,6 @@ def guess_columns(path: Path) -> Columns:
     empty = [i for i, column in enumerate(columns) if set(column) == {"O"}]
     layers = [i for i in tags if not labels.get(i, set()) <= CHUNKS] + empty or tags[-1:]
     return Columns(word + 1, tuple(-1 if i == len(columns) - 1 else i + 1 for i in layers))
-
-
-def _are_tags(column: Sequence[str]) -> bool:
-    n_tags = sum(_TAG.fullmatch(value) is not None for value in column)
-    return n_tags >= (1 - MOST_BAD) * len(column)
 
 
 def _have_no_prefix(column: Sequence[str]) -> bool:
@@ -130,10 +128,6 @@ def guess_ent_keys(path: Path) -> list[str]:
             values.setdefault(key, set()).add(value)
     tags = {key: found for key, found in values.items() if all(map(_TAG.fullmatch, found))}
     return [key for key, found in tags.items() if any(map(_LABEL.fullmatch, found))]
-
-
-def _find_labels(column: Sequence[str]) -> set[str]:
-    return {match[1] for match in map(_LABEL.fullmatch, column) if match}
 
 
 def _read_rows(path: Path) -> list[list[str]]:

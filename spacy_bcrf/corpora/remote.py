@@ -42,7 +42,6 @@ def make_path(name: str) -> Path:
 
 
 def is_remote(path: Path) -> bool:
-    """Return whether a path is in an object store."""
     return not isinstance(path, Path)
 
 
@@ -66,7 +65,6 @@ def find_below(folder: Path) -> list[Path]:
 
 
 def find_sizes(folder: Path) -> dict[Path, int]:
-    """Return the sizes of all files below a folder, in bytes."""
     files = find_below(folder)
     with ThreadPoolExecutor(N_REQUESTS) as pool:
         sizes = list(pool.map(lambda file: file.stat().st_size, files))

@@ -13,7 +13,6 @@ OnMalformed = Callable[[CorpusError], object]
 
 
 def raise_error(error: CorpusError) -> None:
-    """Raise the error. Malformed sentences end the reading."""
     raise error
 
 

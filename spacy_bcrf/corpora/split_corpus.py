@@ -74,7 +74,6 @@ class SplitCorpus(Corpus):
     def make_examples_gold_preproc(
         self, nlp: Language, reference_docs: Iterable[Doc]
     ) -> Iterator[Example]:
-        """Yield the example of each sentence."""
         set_extensions()
         for doc in reference_docs:
             for part in split_doc(doc):

@@ -18,14 +18,7 @@ from spacy.tokens import Doc
 
 from bcrf.io.extras import require
 from bcrf.io.json_objects import Problem, parse_object, read_objects
-from bcrf.io.text import (
-    MAX_LINE,
-    CorpusError,
-    Line,
-    open_decompressed,
-    scan_lines,
-    text_suffix,
-)
+from bcrf.io.text import MAX_LINE, CorpusError, Line, open_decompressed, scan_lines, text_suffix
 from spacy_bcrf.corpora.doc_files import load_docs, naming_damaged
 from spacy_bcrf.corpora.remote import (
     describe,
@@ -260,7 +253,6 @@ def _read_fields(fields: dict[str, Any], place: str, columns: TextColumns) -> It
 
 
 def _check_id(key: Any, name: str) -> str | None:
-    """Return what is wrong with an id, or None."""
     if key is not None and (isinstance(key, bool) or not isinstance(key, str | int)):
         return f'"{name}" must be a string or an integer, got {repr(key)[:60]}'
     too_long = len(key) > MAX_ID if isinstance(key, str) else abs(key or 0) >= 10**MAX_ID

@@ -17,7 +17,6 @@ class BCRFReplace(_Base):
     """
 
     def operate(self, text: str, params: dict[str, Any] | None = None) -> str:
-        """Return the replacement of a text."""
         given = params or {}
         replacer = Replacer(given.get("style", "surrogate"), str(given.get("key", "")).encode())
         return replacer.replace(text, given.get("entity_type", ""))
@@ -31,9 +30,7 @@ class BCRFReplace(_Base):
             raise ValueError("key is missing: surrogates need a secret text")
 
     def operator_name(self) -> str:
-        """Return the name that configurations have."""
         return "bcrf_replace"
 
     def operator_type(self) -> Any:
-        """Return that it anonymizes."""
         return _operators.OperatorType.Anonymize

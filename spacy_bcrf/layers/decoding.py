@@ -4,15 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from bcrf.chain import (
-    BCRF,
-    CRF,
-    Inference,
-    MeanField,
-    Potentials,
-    Unstructured,
-    minimum_risk,
-)
+from bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials, Unstructured, minimum_risk
 from bcrf.chain.search import best_labeling
 from bcrf.kernels import Array
 

@@ -188,12 +188,10 @@ def forward(
 
 
 def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any = None) -> None:
-    """Make weights, see `SparseChain.initialize`."""
     model.attrs["chain"].initialize(X or [], model.get_dim("nO"))
 
 
 def start_counting(model: Model[list[Doc], Potentials]) -> Callable[[list[Doc]], None]:
-    """Start to count features, see `Hooks`."""
     sparse: SparseChain = model.attrs["chain"]
     sparse.start_counting()
     return sparse.count

@@ -31,7 +31,6 @@ def _is_ready(model: Model[list[Doc], Potentials]) -> bool:
 def resize_output(
     model: Model[list[Doc], Potentials], nO: int, tags_per_label: int = 1, n_chains: int = 1
 ) -> Model[list[Doc], Potentials]:
-    """Set the head's number of tags to nO in place, see `resize_head`."""
     old = model.get_ref("output_layer")
     new = resize_head(old, nO, tags_per_label, n_chains)
     if new is not old:

@@ -115,7 +115,6 @@ def _columns(model: Model[list[Doc], Potentials]) -> list[int]:
 
 
 def part_weights(model: Model) -> list[float]:
-    """Return the weights of the parts of a sum."""
     if model.has_param("weights"):
         weights: Any = model.ops.to_numpy(model.get_param("weights"))
         return weights.tolist()
@@ -182,7 +181,6 @@ def call_part(
 
 
 def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any = None) -> None:
-    """Initialize all parts."""
     if "weights" in model.param_names:
         weights: Floats1d = model.ops.asarray1f(model.attrs["part_weights"].weights)
         model.set_param("weights", weights)
@@ -191,7 +189,6 @@ def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any
 
 
 def start_counting(model: Model[list[Doc], Potentials]) -> Callable[[list[Doc]], None]:
-    """Start to count the features of all parts, see `Hooks`."""
     starts = [(part, get_hooks(part).start_counting) for part in model.layers]
     counters = [start(part) for part, start in starts if start is not None]
 

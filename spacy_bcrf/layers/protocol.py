@@ -132,7 +132,6 @@ class LabelingModel:
 
     @property
     def tags(self) -> list[str] | None:
-        """Names of the tags of the weights."""
         return self.output_layer.attrs["tags"]
 
     @property
@@ -146,21 +145,17 @@ class LabelingModel:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the output layer has weights."""
         return self.hooks.is_ready(self.model)
 
     def asarray(self, array: NDArray) -> Array:
-        """Return an array on the device of the model."""
         ops: Any = self.model.ops
         return ops.asarray(array)
 
     @property
     def decoder(self) -> str:
-        """The name of the decoder of the output layer."""
         return self.output_layer.attrs["decoder"].name
 
     def decode(self, potentials: Potentials) -> NDArray[np.int32]:
-        """Return the tags (N,) of the best labelings."""
         ops: Any = self.model.ops
         return ops.to_numpy(self.output_layer.attrs["decoder"].decode(potentials))
 

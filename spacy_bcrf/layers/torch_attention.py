@@ -109,7 +109,6 @@ class SelfAttention(nn.Module):
         self.norm_out = nn.LayerNorm(width)
 
     def set_dropout(self, rate: float) -> None:
-        """Set the rate of all dropout layers."""
         for module in self.modules():
             if isinstance(module, nn.Dropout):
                 module.p = rate

@@ -9,7 +9,8 @@ import thinc
 from spacy.language import Language
 from thinc.api import Model
 
-from spacy_bcrf.layers.compiled import compile_layers, recognizes_thinc, warn_of_precision
+from spacy_bcrf.layers.compiled import compile_layers, warn_of_precision
+from spacy_bcrf.layers.compiled.matching import recognizes_thinc
 
 
 @dataclass(frozen=True)

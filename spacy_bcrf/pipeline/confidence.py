@@ -102,7 +102,6 @@ def find_scored_spans(predicted: Predicted) -> list[ScoredSpans]:
 
 
 def _annotate_spans(predicted: Predicted, user_data: list[UserData]) -> None:
-    """Set the confidence of each span, or of each word."""
     docs, lengths, codec = predicted.docs, predicted.lengths, predicted.codec
     (starts, ends, _), p = _find_confidences(predicted)
     if not len(starts):

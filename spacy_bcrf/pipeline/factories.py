@@ -109,7 +109,6 @@ class SettingError(ConfigValidationError):
 
 
 def _find(name: str) -> Any:
-    """Return a class of a module beside this one."""
     module, _, class_name = name.partition(":")
     return getattr(import_module(module, __package__), class_name)
 

@@ -197,7 +197,6 @@ class Problems:
 
     @classmethod
     def of(cls, examples: Sequence[Example], gold: Gold) -> "Problems":
-        """Return the problems of a batch."""
         found = cls()
         found.add(examples, gold.problems)
         return found

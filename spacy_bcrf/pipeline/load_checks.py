@@ -11,7 +11,6 @@ from spacy_bcrf.layers.protocol import LabelingModel
 
 
 def check_labels(name: str, labels: Any) -> None:
-    """Raise ValueError if the labels of a saved component are no list of strings."""
     if not (isinstance(labels, list) and all(isinstance(label, str) for label in labels)):
         raise ValueError(f"[{name}] cfg is damaged: labels must be a list of strings")
 
@@ -32,7 +31,6 @@ def find_damaged(folder: str | Path) -> Path:
 
 
 def damaged(path: str | Path, name: str, error: BaseException) -> ValueError:
-    """Return the error of a component whose files cannot be read, with a remedy."""
     return ValueError(
         f"{find_damaged(path)}: [{name}] the files are damaged, or of another version "
         f"({type(error).__name__}: {error}); restore them, or train the component again"

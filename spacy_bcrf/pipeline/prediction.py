@@ -85,7 +85,6 @@ class Component(Protocol):
 def find_potentials(
     labeling: LabelingModel, codec: Codec, docs: Sequence[Doc], ignore_annotation: bool
 ) -> Potentials:
-    """Return the potentials of documents, see `SequenceLabeler.find_potentials`."""
     name = labeling.name
     if not isinstance(docs, DocBatch):
         _check_docs(name, docs)
@@ -162,7 +161,6 @@ def predict(
 
 
 def _check_docs(name: str, docs: Sequence[Doc]) -> None:
-    """Raise TypeError for another object than a document."""
     for doc in docs:
         if not isinstance(doc, Doc):
             if isinstance(doc, Token):

@@ -29,14 +29,7 @@ from .load_checks import check_labels, check_loaded, damaged, find_damaged
 from .platt_scaling import PlattScaling
 from .prediction import Prediction, annotate_each, batches, predict
 from .queries import PosteriorQueries
-from .settings import (
-    Control,
-    Setting,
-    Settings,
-    apply_changes,
-    check_label,
-    record_changes,
-)
+from .settings import Control, Setting, Settings, apply_changes, check_label, record_changes
 from .soft_gold import rehearse
 from .training import LossTerm
 
@@ -186,7 +179,6 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
             self._record_changes()
 
     def _find_terms(self, settings: Any) -> list[LossTerm]:
-        """Return the additional losses of the settings."""
         return []
 
     def _record_changes(self) -> None:

@@ -87,7 +87,6 @@ class Control:
                 )
 
     def by_label(self, labels: Iterable[str], default: float) -> NDArray[np.float64]:
-        """Return the threshold of each label, or the default."""
         known = dict(zip(self.labels, self.thresholds, strict=True))
         return np.array([known.get(label, default) for label in labels], dtype="float64")
 

@@ -101,7 +101,6 @@ def rehearse(
 
 
 def _check_listeners(name: str, model: Model) -> None:
-    """Raise ValueError if the model has no tok2vec of its own."""
     for node in model.walk():
         upstream = getattr(node, "upstream_name", None)
         if upstream is not None:

@@ -70,7 +70,6 @@ class Tagger(SequenceLabeler):
             )
 
     def change_setting(self, name: str, value: Any) -> None:
-        """See `SequenceLabeler.change_setting`."""
         super().change_setting(name, value)
         self._tag_codec.overwrite = self.overwrite
 

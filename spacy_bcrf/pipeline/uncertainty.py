@@ -72,7 +72,8 @@ def measure_entities(
     measure = _OF_OUTCOMES[by]
     found = [[measure(p) for p in _find_outcomes(spans)] for spans in sequences]
     by_doc = (found[i : i + n_chains] for i in range(0, len(found), n_chains))
-    return np.array([_mean([value for values in doc for value in values]) for doc in by_doc])
+    lists = ([value for values in doc for value in values] for doc in by_doc)
+    return np.array([sum(values) / max(1, len(values)) for values in lists])
 
 
 def _find_outcomes(spans: Sequence[Span]) -> list[NDArray[np.float64]]:
@@ -99,10 +100,6 @@ _OF_OUTCOMES: dict[str, Callable[[NDArray[np.float64]], float]] = {
     "confidence": lambda p: float(1 - p[0]),
     "margin": lambda p: float(1 - (p[0] - p[1])),
 }
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / max(1, len(values))
 
 
 def _log_probabilities(posterior: Potentials, n: int, n_chains: int) -> Array:

@@ -86,11 +86,9 @@ class Window:
 
     @property
     def is_full(self) -> bool:
-        """Whether each slot has a cluster."""
         return bool(self._used.all())
 
     def restore(self, slots: NDArray[np.int64], n_added: int) -> None:
-        """Set the slots of the first `n_added` words."""
         self.slots = slots
         pairs = self._counts.pairs
         has = (pairs < n_added).all(axis=1)
@@ -103,7 +101,6 @@ class Window:
             self._pairs[slot] = self._cost_of_pairs(int(slot))
 
     def add(self, word: int) -> None:
-        """Make a cluster of a word, in the first free slot."""
         slot = int(np.flatnonzero(~self._used)[0])
         self.slots[word] = slot
         self._used[slot] = True
@@ -176,7 +173,6 @@ class Window:
 def by_word(
     words: NDArray, others: NDArray, numbers: NDArray, n_words: int
 ) -> list[tuple[NDArray, NDArray]]:
-    """Return the neighbours of each word, and how often they occur."""
     order = words.argsort(kind="stable")
     bounds = words[order].searchsorted(np.arange(1, n_words))
     return list(zip(np.split(others[order], bounds), np.split(numbers[order], bounds), strict=True))

@@ -63,7 +63,6 @@ class Classes:
         self._letters, self._n_letters = _letter_pairs(counts.words)
 
     def assign(self, classes: NDArray[np.int64]) -> None:
-        """Set the classes of all words."""
         size, letters = self._n_classes, self._n_letters
         self.classes = classes.copy()
         cells = classes[self._counts.pairs] @ [size, 1]

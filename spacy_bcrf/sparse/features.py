@@ -21,13 +21,7 @@ from spacy_bcrf.annotation.extensions import set_extensions
 from . import doc_attributes, word_attributes
 from .doc_attributes import POOLED, Values
 from .gazetteers import EXACT, KINDS, PLACES, Gazetteers, Words
-from .quantized_vectors import (
-    VECTOR,
-    check_dimensions,
-    measure_terciles,
-    parse_terciles,
-    quantize,
-)
+from .quantized_vectors import VECTOR, check_dimensions, measure_terciles, parse_terciles, quantize
 from .two_pass import FirstPass
 from .word_tables import CLUSTER, COMPOUND, FREQUENCY, WordTables
 
@@ -103,7 +97,6 @@ class Features:
                 self._measure_vectors(attribute, vocab.vectors)
 
     def count_words(self, docs: Sequence[Doc]) -> None:
-        """Count the words of the training data, for templates of `frequency`."""
         if self.needs_frequencies:
             self.tables.count(token.text for doc in docs for token in doc)
             self.compiled.forget_words()
@@ -216,7 +209,6 @@ class Features:
         return missing
 
     def templates_of(self, attributes: set[Attribute]) -> list[str]:
-        """Return the templates with one of these attributes."""
         return [
             str(t) for t in self.templates if any(part.attribute in attributes for part in t.parts)
         ]
@@ -248,7 +240,6 @@ class Features:
         return Bags(np.cumsum([0, *map(len, by_token)], dtype="int64"), hashes)
 
     def _values(self, doc: Doc, attribute: Attribute) -> Values:
-        """Return each token's values of a listed attribute."""
         try:
             return self._of_doc[attribute](doc)
         except ValueError as error:
@@ -279,7 +270,8 @@ class Features:
         elif name == POOLED:
             if self.first is None:
                 raise self._error(attribute, f"{POOLED} needs the setting two_pass = true")
-            self._of_doc[attribute] = self._read_first
+            first = self.first
+            self._of_doc[attribute] = lambda doc: first.values([doc])[0]
         elif name in doc_attributes.PLAIN:
             self._of_doc[attribute] = doc_attributes.PLAIN[name]
         elif kind == "_" and dot:
@@ -304,10 +296,6 @@ class Features:
         else:
             raise self._unknown(attribute)
         return True
-
-    def _read_first(self, doc: Doc) -> Values:
-        assert self.first
-        return self.first.values([doc])[0]
 
     def _cluster(self, attribute: Attribute, kind: str, name: str) -> WordFunction:
         if not self.tables.names:

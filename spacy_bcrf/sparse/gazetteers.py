@@ -53,11 +53,9 @@ class Gazetteers:
 
     @property
     def phrases(self) -> dict[str, list[str]]:
-        """The phrases of each list."""
         return {name: text.split("\n") if text else [] for name, text in self._texts.items()}
 
     def copy(self) -> Gazetteers:
-        """Copy sources and phrases."""
         return _restore(self._sources, self._texts)
 
     def __reduce__(self) -> tuple:
@@ -265,20 +263,16 @@ def read_phrases(path: Path) -> list[str]:
     if path.is_dir():
         found: Iterator[str] = iter(_read_aliases(path))
     else:
-        read = {".jsonl": _read_json, ".tsv": _read_tsv}.get(text_suffix(path), _read)
-        found = (phrase for line in read_lines(path) if line.text.strip() for phrase in read(line))
+        lines = (line for line in read_lines(path) if line.text.strip())
+        suffix = text_suffix(path)
+        if suffix == ".jsonl":
+            found = (phrase for line in lines for phrase in _read_json(line))
+        else:
+            found = (line.text.split("\t")[0] if suffix == ".tsv" else line.text for line in lines)
     phrases = list(dict.fromkeys(text for phrase in found if (text := phrase.strip())))
     if not phrases:
         raise CorpusError(f"{path}: no phrases; expected one phrase a line")
     return phrases
-
-
-def _read(line: Line) -> list[str]:
-    return [line.text]
-
-
-def _read_tsv(line: Line) -> list[str]:
-    return [line.text.split("\t")[0]]
 
 
 def _read_json(line: Line) -> list[str]:

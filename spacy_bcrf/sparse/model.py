@@ -14,12 +14,7 @@ from spacy.tokens import Doc
 from spacy.util import minibatch
 
 from bcrf.chain import Constraints, Potentials
-from bcrf.chain.label_resize import (
-    extend_chains,
-    extend_rows,
-    extend_square,
-    outside_bias,
-)
+from bcrf.chain.label_resize import extend_chains, extend_rows, extend_square, outside_bias
 from bcrf.chain.side_by_side import split_chains
 from bcrf.linear.learner import OnlineLearner, OnlineSettings
 from bcrf.linear.model_bytes import SavedChain, fill_features, pack, unpack
@@ -121,7 +116,6 @@ class SparseChain:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the chain has weights."""
         return self._learner is not None
 
     @property
@@ -547,7 +541,6 @@ def _keys_after(first: int | str, n_tags: int) -> NDArray[np.uint64]:
 
 
 def _check_order(saved: SavedChain) -> None:
-    """Raise ValueError for a second-order chain."""
     # Sorting the few keys is faster than sorting those of all features.
     first = np.sort(_keys_after(START, saved.general.shape[1]))
     if (first[first.searchsorted(saved.keys).clip(max=len(first) - 1)] == saved.keys).any():

@@ -214,6 +214,5 @@ def explain_choice(
 
 
 def _features(chain: SparseChain) -> NDArray[np.float32]:
-    """Return the weights of features, (F, T)."""
     learner = chain.learner
     return learner.weights[learner.n_general :, : learner.n_tags]

@@ -113,7 +113,6 @@ class FirstPass:
         learner.fit(rows, lengths, gold, PASSES)
 
     def reset(self) -> None:
-        """Forget weights and values."""
         self.tags, self._held_out = [], {}
         self.chain.set_learner(None)
 
@@ -217,7 +216,6 @@ def pool(
 
 
 def _sum(scores: NDArray, group: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Return the sums of the rows of each group."""
     n = int(group.max()) + 1
     return np.stack([np.bincount(group, column, n) for column in scores.T], axis=1)
 

@@ -9,14 +9,6 @@ Function = Callable[[Iterable[int], str], Iterator[str]]
 """From ascending lengths and a word to values."""
 
 
-def _prefixes(lengths: Iterable[int], word: str) -> Iterator[str]:
-    return (word[:n] for n in _up_to(len(word), lengths))
-
-
-def _suffixes(lengths: Iterable[int], word: str) -> Iterator[str]:
-    return (word[-n:] for n in _up_to(len(word), lengths))
-
-
 def _substrings(lengths: Iterable[int], word: str) -> Iterator[str]:
     found = {word[i : i + n] for n in _up_to(len(word), lengths) for i in range(len(word) - n + 1)}
     return iter(sorted(found))
@@ -25,10 +17,6 @@ def _substrings(lengths: Iterable[int], word: str) -> Iterator[str]:
 def _up_to(most: int, lengths: Iterable[int]) -> Iterator[int]:
     """Yield the lengths up to `most`. A range can be far longer than any word."""
     return takewhile(lambda n: n <= most, lengths)
-
-
-def _digits_masked(word: str) -> str:
-    return "".join("#" if char.isdigit() else char for char in word.lower())
 
 
 def _brief_shape(word: str) -> str:
@@ -59,8 +47,8 @@ def _characters(word: str) -> Iterator[str]:
 
 
 LENGTHS: dict[str, Function] = {
-    "prefix": _prefixes,
-    "suffix": _suffixes,
+    "prefix": lambda lengths, word: (word[:n] for n in _up_to(len(word), lengths)),
+    "suffix": lambda lengths, word: (word[-n:] for n in _up_to(len(word), lengths)),
     "substring": _substrings,
 }
 """Attributes that take lengths in characters."""
@@ -68,7 +56,7 @@ LENGTHS: dict[str, Function] = {
 PLAIN: dict[str, Callable[[str], Iterator[str]]] = {
     "lower": lambda word: iter([word.lower()]),
     "shape": lambda word: iter([word_shape(word)]),
-    "digits": lambda word: iter([_digits_masked(word)]),
+    "digits": lambda word: iter(["".join("#" if c.isdigit() else c for c in word.lower())]),
     "brief": lambda word: iter([_brief_shape(word)]),
     "character": _characters,
 }

@@ -98,12 +98,10 @@ class Checkpoint:
         return found if str(found.pop("identity", "")) == self._identity else {}
 
     def save(self, **arrays: NDArray) -> None:
-        """Replace the state."""
         if self._path is not None:
             with replacing(self._path) as path, path.open("wb") as file:
                 np.savez(file, allow_pickle=False, identity=np.array(self._identity), **arrays)
 
     def remove(self) -> None:
-        """Delete the file, when the computation is done."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)

@@ -43,7 +43,6 @@ class WordTables:
         }
 
     def copy(self) -> "WordTables":
-        """Copy sources and tables."""
         new = WordTables(self._sources)
         new.restore(self.tables)
         return new
@@ -88,7 +87,6 @@ class WordTables:
                 break
 
     def find_frequency(self, word: str) -> Iterator[str]:
-        """Yield the frequency class of a word."""
         yield self.tables.get(FREQUENCY, {}).get(word, "0")
 
 

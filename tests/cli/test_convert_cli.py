@@ -8,7 +8,7 @@ from commands import command
 from spacy.tokens import DocBin
 from spacy_commands import run_spacy
 
-from spacy_bcrf.corpora.problems import MAX_REPORTS
+from spacy_bcrf.corpora.counts import MAX_REPORTS
 
 run = command("convert")
 GOOD = "EU\tB-ORG\nrejects\tO\n\nPeter\tI-PER\n"

@@ -12,8 +12,8 @@ import spacy
 from bcrf.io.json_objects import read_objects
 from bcrf.io.text import CorpusError
 from spacy_bcrf.corpora import convert as conversion
+from spacy_bcrf.corpora.counts import MAX_REPORTS
 from spacy_bcrf.corpora.doc_files import find_files, read_docs
-from spacy_bcrf.corpora.problems import MAX_REPORTS
 
 EXPORTS = Path(__file__).parent / "exports"
 VOCAB = spacy.blank("xx").vocab

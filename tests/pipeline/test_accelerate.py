@@ -179,7 +179,8 @@ def test_the_precision_of_older_configs_has_no_effect(precision, tmp_path, recwa
 
 
 def test_an_unknown_thinc_is_reported(monkeypatch):
-    from spacy_bcrf.layers.compiled import matching, recognizes_thinc
+    from spacy_bcrf.layers.compiled import matching
+    from spacy_bcrf.layers.compiled.matching import recognizes_thinc
 
     assert recognizes_thinc()
     recognizes_thinc.cache_clear()

@@ -50,7 +50,6 @@ def report_page(report: dict[str, Any]) -> str:
 
 
 def _most_frequent(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the first MAX_GROUPS confusions of each kind."""
     n: Counter[str] = Counter()
     found = []
     for group in groups:
@@ -74,9 +73,7 @@ def split_context(example: dict[str, Any]) -> Iterator[tuple[str, str]]:
     cuts = sorted({0, len(text), *(cut for span in spans.values() for cut in span)})
     for start, end in pairwise(cuts):
         names = [name for name, span in spans.items() if span[0] <= start and end <= span[1]]
-        yield " ".join(names), _shorten(text[start:end])
-
-
-def _shorten(text: str) -> str:
-    half = MAX_SPAN // 2
-    return text if len(text) <= MAX_SPAN else f"{text[:half]} … {text[-half:]}"
+        part = text[start:end]
+        if len(part) > MAX_SPAN:
+            part = f"{part[: MAX_SPAN // 2]} … {part[-MAX_SPAN // 2 :]}"
+        yield " ".join(names), part

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from spacy.language import Language
 
@@ -27,30 +27,14 @@ def check_labeler(labeler: SequenceLabeler) -> None:
         raise ValueError(f"{labeler.name} has no labels; expected a trained component")
 
 
-class PageCounts(NamedTuple):
-    """Counts of a page. empty: documents without tokens, which the page leaves out."""
-
-    docs: int
-    predicted: int
-    suggestions: int
-    empty: int
-
-    def __str__(self) -> str:
-        empty = f"; {self.empty:,} empty docs left out" if self.empty else ""
-        return (
-            f"{self.docs:,} docs, {self.predicted:,} predicted spans, "
-            f"{self.suggestions:,} suggestions{empty}"
-        )
-
-
 def review_page(
     nlp: Language,
     labeler: SequenceLabeler,
     predictions: Iterable[dict[str, Any]],
     texts: Path,
     max_alternatives: int,
-) -> tuple[str, PageCounts]:
-    """Return the page of `read_predictions`, and its counts. ValueError without documents.
+) -> tuple[str, str]:
+    """Return the page of `read_predictions`, and its counts as text. ValueError without documents.
 
     The browser keeps the work under a hash of pipeline, texts and predictions. So pages of two
     models do not share it.
@@ -72,16 +56,16 @@ def review_page(
         "documents": documents,
     }
     is_predicted = [span[4] for document in documents for span in document["spans"]]
-    counts = PageCounts(
-        len(documents),
-        sum(is_predicted),
-        len(is_predicted) - sum(is_predicted),
-        len(found) - len(documents),
+    n_empty, n_predicted = len(found) - len(documents), sum(is_predicted)
+    counts = (
+        f"{len(documents):,} docs, {n_predicted:,} predicted spans, "
+        f"{len(is_predicted) - n_predicted:,} suggestions"
+        + f"; {n_empty:,} empty docs left out"
+        * bool(n_empty)
     )
     return fill_page(data), counts
 
 
 def fill_page(data: dict[str, Any]) -> str:
-    """Return the page of these data."""
     folder = Path(__file__).parent
     return render("page.html", "page.css", "page.js", folder, title="Review", data=as_json(data))

@@ -80,7 +80,10 @@ def read_columns(
                 on_malformed(error)
                 sentence, text, error = Sentence(), None, None
             elif sentence.words:
-                yield _finish(sentence, text, starts_document)
+                sentence.starts_document = starts_document
+                if text is not None:
+                    sentence.spaces = align(sentence.words, text)
+                yield sentence
                 sentence, text, starts_document = Sentence(), None, False
             starts_document |= _DOCUMENT.match(line.text) is not None
             if match := _TEXT.match(line.text):
@@ -131,7 +134,6 @@ def is_row(line: Line, tabs: bool) -> bool:
 
 
 def split_row(line: Line, tabs: bool) -> list[str]:
-    """Return the columns of a row."""
     return line.text.split("\t") if tabs else _BLANKS.split(line.text.strip(" \t"))
 
 
@@ -165,10 +167,3 @@ def _find_columns(
             found[index] = what
     word, *others = found
     return word, others.pop(0) if tag_column else None, others
-
-
-def _finish(sentence: Sentence, text: str | None, starts_document: bool) -> Sentence:
-    sentence.starts_document = starts_document
-    if text is not None:
-        sentence.spaces = align(sentence.words, text)
-    return sentence

@@ -68,8 +68,9 @@ def translate_spans(
         return None
     name, values = found[0], fields[found[0]]
     if "tokenized_text" in fields:
-        return [_read_tokens(item) for item in values]
-    if name == "ner_tags" or _are_tags(values):
+        return [_read_span(item, "token_start", "token_end") for item in values]
+    are_tags = values and all(value is None or isinstance(value, str | int) for value in values)
+    if name == "ner_tags" or are_tags:
         return _read_tags(name, values, fields.get("tokens"), tags)
     return [*map(_read_span, values)]
 
@@ -108,10 +109,6 @@ def _may_be_spans(key: str, value: Any) -> bool:
         any(isinstance(item, dict | list) for item in value)
         or all(isinstance(item, str) and _TAG.fullmatch(item) for item in value)
     )
-
-
-def _are_tags(values: list[Any]) -> bool:
-    return bool(values) and all(value is None or isinstance(value, str | int) for value in values)
 
 
 def _read_tags(name: str, tags: list[Any], tokens: Any, names: Sequence[str]) -> list[Any]:
@@ -170,15 +167,9 @@ def _read_tag(name: str, tag: Any, names: Sequence[str]) -> str | None:
     return names[tag]
 
 
-def _read_tokens(item: Any) -> Any:
+def _read_span(item: Any, start: str = "start", end: str = "end") -> Any:
     if isinstance(item, list) and len(item) == 3:
-        return dict(zip(("token_start", "token_end", "label"), item, strict=True))
-    return item  # `jsonl` names the problem
-
-
-def _read_span(item: Any) -> Any:
-    if isinstance(item, list) and len(item) == 3:
-        return dict(zip(("start", "end", "label"), item, strict=True))
+        return dict(zip((start, end, "label"), item, strict=True))
     if isinstance(item, dict):
         return {_NAMES_OF_FIELDS.get(key, key): value for key, value in item.items()}
     return item  # `jsonl` names the problem

@@ -14,18 +14,7 @@ from thinc.api import Model, NumpyOps
 
 from .cache import CacheInfo
 from .forward import Embedding, Encoder, State, embed, encode
-from .matching import Unsupported, recognizes_thinc
-
-__all__ = [
-    "CACHE_SIZE",
-    "CacheInfo",
-    "Layers",
-    "cache_info",
-    "compile_layers",
-    "embedded_columns",
-    "recognizes_thinc",
-    "warn_of_precision",
-]
+from .matching import Unsupported
 
 CACHE_SIZE = 20_000
 

@@ -42,7 +42,6 @@ class Cache:
         return True
 
     def add(self, vectors: Any) -> None:
-        """Append embeddings."""
         size = self.size + len(vectors)
         if size > len(self.vectors):
             grown = np.zeros((max(size, 2 * len(self.vectors)), vectors.shape[1]), "float32")

@@ -50,7 +50,7 @@ class Embedding(Packing):
         """Return the attributes of all tokens, uint64 (N, attributes)."""
         columns = self.columns
         if self.vectors:
-            columns = [*columns, _vectors_attribute(docs)]
+            columns = [*columns, getattr(docs[0].vocab.vectors, "attr", ORTH)]
         if isinstance(docs, DocBatch) and set(columns) <= set(docs.columns):
             return docs.values.take([docs.columns.index(column) for column in columns], axis=1)
         arrays = [
@@ -141,10 +141,6 @@ class _Keys:
 
     def to_array(self, attribute: int) -> Any:
         return self.keys
-
-
-def _vectors_attribute(docs: list[Any]) -> int:
-    return getattr(docs[0].vocab.vectors, "attr", ORTH)
 
 
 class State:

@@ -60,7 +60,6 @@ class MaxoutBlock:
 
     @property
     def ready(self) -> bool:
-        """Whether the layers have parameters."""
         return self.maxout.has_param("W") is True and self.norm.has_param("G") is True
 
     @property

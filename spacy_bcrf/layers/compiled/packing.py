@@ -37,7 +37,6 @@ class Packing:
 
     @property
     def ready(self) -> bool:
-        """Whether the layers have parameters."""
         return all(layer.ready for layer in self.layers)
 
     def stack(self, check: bool = True) -> kernels.Stack:
@@ -60,13 +59,11 @@ class Packing:
         return packed.stack
 
     def check(self) -> None:
-        """Raise ValueError if a parameter is not finite."""
         for i, layer in enumerate(self.layers):
             for node, name in layer.params:
                 check_finite(node, name, f"layer {i + 1} of {len(self.layers)}")
 
     def add_gradients(self, gradients: list[tuple[Any, ...]]) -> None:
-        """Add the gradients of the kernels to the layers."""
         for layer, gradient in zip(self.layers, gradients, strict=True):
             for (node, name), value in zip(layer.params, gradient, strict=True):
                 node.inc_grad(name, value)

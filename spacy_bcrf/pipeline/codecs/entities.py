@@ -4,12 +4,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from spacy.attrs import (  # type: ignore[import-not-found]
-    ENT_IOB,
-    ENT_TYPE,
-    IS_SPACE,
-    SENT_START,
-)
+from spacy.attrs import ENT_IOB, ENT_TYPE, IS_SPACE, SENT_START  # type: ignore[import-not-found]
 from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
@@ -106,7 +101,6 @@ class EntityCodec(PartialSpanCodec):
         return values
 
     def unannotated(self, doc: Doc) -> Bools:
-        """Return a mask (n,) of the tokens with missing entity annotation."""
         return read_doc(doc, (ENT_IOB,))[:, 0] == 0
 
     def constrain(

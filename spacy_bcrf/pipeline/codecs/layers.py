@@ -74,7 +74,6 @@ class Layers:
         return [_name(state, *unit) for unit in self.units or [((), 0)] for state in states]
 
     def find_missing(self, labels: Sequence[str]) -> set[str]:
-        """Return the labels of exclusive groups that are not among the labels."""
         return {*self._groups} - {*labels}
 
     def place(self, doc: Doc, spans: Iterable[Span]) -> Iterator[tuple[int, int, int, int, str]]:

@@ -15,20 +15,10 @@ from spacy.training import Example
 from bcrf.chain import Potentials, span_candidates, span_posteriors
 from bcrf.chain.side_by_side import nbest_side_by_side, rows_by_chain
 from bcrf.chain.span_posteriors import stretch_posteriors
-from spacy_bcrf.annotation.arrays import (
-    Bools,
-    DocBatch,
-    Values,
-    read_gold,
-)
+from spacy_bcrf.annotation.arrays import Bools, DocBatch, Values, read_gold
 from spacy_bcrf.annotation.entity_tags import BEGIN, MISSING, OUTSIDE
 from spacy_bcrf.annotation.extensions import UserData
-from spacy_bcrf.annotation.partial import (
-    AMBIGUOUS,
-    INCORRECT,
-    PartialAnnotation,
-    find_labels,
-)
+from spacy_bcrf.annotation.partial import AMBIGUOUS, INCORRECT, PartialAnnotation, find_labels
 
 from .codec import Labelings, Ops, Predictions, ScoredSpans, SpanArrays, Tags, Unit
 from .layers import Layers, choose_layers
@@ -73,7 +63,6 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         self.predictions = self._predictions
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
-        """Set the labels, and with them the chains and their tags."""
         layers = self._layers
         layers.set_labels(labels, strings, self.state["layers_by_label"])
         super().set_labels([str(slot) for slot in range(layers.n_slots)], strings)
@@ -86,19 +75,15 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         self._open = np.column_stack([np.ones(self.n_chains, bool), is_open])
 
     def find_missing(self) -> Collection[str]:
-        """Return the labels of exclusive groups that are not among the labels."""
         return self._layers.find_missing(self.labels)
 
     def count_layers(self, example: Example) -> Counter[tuple[str, int]]:
-        """Count the gold spans of an example by label and layer, see `Layers.count`."""
         return self._layers.count(example.predicted, example.reference.spans.get(self._key, ()))
 
     def choose_layers(self, counts: Mapping[tuple[str, int], int]) -> None:
-        """Choose the layers of each label, see `layers.choose_layers`."""
         self.state = {"layers_by_label": choose_layers(counts, self.state["layers_by_label"])}
 
     def describe(self, counts: Mapping[tuple[str, int], int]) -> tuple[str, str]:
-        """Describe the layers, see `Layers.describe`."""
         return self._layers.describe(self.labels, counts)
 
     # Gold
@@ -119,7 +104,6 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         return read_gold(examples, self.n_chains, lambda example: self._read_layers(example)[0])
 
     def find_lost(self, example: Example) -> list[str]:
-        """Describe the gold spans of an example that no layer can hold."""
         try:
             return self._read_layers(example)[1]
         except ValueError:
@@ -255,7 +239,6 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
     # Predictions
 
     def locate(self, tags: Tags, lengths: Tags) -> tuple[Predictions, NDArray, NDArray]:
-        """Return the spans of all chains in order of the text, see `Codec.locate`."""
         lengths = np.asarray(lengths, dtype="int64")
         counts = np.repeat(lengths, self.n_chains)
         stops = counts.cumsum()
@@ -283,7 +266,6 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
     def merge_layers(
         self, posterior: Potentials, lists: Sequence[Labelings], n: int, ops: Ops
     ) -> list[Labelings]:
-        """Return the best labelings with different spans of each group, see `Codec`."""
         merged: list[Labelings] = []
         unary, transitions = map(ops.to_numpy, (posterior.unary, posterior.transitions))
         unary = unary.reshape(self.n_chains, -1, unary.shape[1]).astype("float64")
@@ -313,7 +295,6 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         return merged
 
     def first_chain(self, label: int) -> int:
-        """Return the chain of a label's outermost spans."""
         return int(self._layers.chains[label, 0])
 
     def _in_chains(
@@ -360,7 +341,6 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         return 1 - absent
 
     def candidates(self, posterior: Potentials, threshold: float, ops: Ops) -> SpanArrays:
-        """Return all spans of at least this probability, see `Codec.candidates`."""
         lengths = ops.to_numpy(posterior.lengths).astype("int64")
         stops, of_docs = lengths.cumsum(), lengths[:: self.n_chains]
         # A span in k layers reaches the threshold only if it has a k-th of it in one of them.
@@ -410,7 +390,6 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
 
 
 def _distinct(spans: NDArray[np.integer]) -> Predictions:
-    """Return the columns of sorted rows without repetitions."""
     is_new = np.ones(len(spans), dtype=bool)
     is_new[1:] = (spans[1:] != spans[:-1]).any(axis=1)
     starts, ends, labels = spans[is_new].T

@@ -39,11 +39,9 @@ class SpanGroupCodec(SpanCodec):
         self._key = spans_key
 
     def find_labels(self, doc: Doc) -> set[str]:
-        """Return the labels of the span group."""
         return {span.label_ for span in doc.spans.get(self._key, []) if span.label}
 
     def find_spans(self, doc: Doc) -> list[Span]:
-        """Return the spans of the group, each once."""
         spans = doc.spans.get(self._key, ())
         return list({(span.start, span.end, span.label): span for span in spans}.values())
 
@@ -71,7 +69,6 @@ class SpanGroupCodec(SpanCodec):
     def open_tags(
         self, batch: DocBatch, ignore_annotation: bool = False
     ) -> tuple[Bools | None, Bools | None]:
-        """Return the tags that sentence starts and whitespace allow."""
         sent_start, is_space = (batch.values[:, :2] == 1).T
         missing = np.zeros(len(is_space), dtype="uint64")
         allowed = self.entities.lattice(missing, missing, sent_start, is_space, batch.is_first)
@@ -80,7 +77,6 @@ class SpanGroupCodec(SpanCodec):
     def write(
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
-        """Replace the span group of each document."""
         found = self.predictions(np.concatenate(tags), doc_lengths(docs))
         for doc, spans, user_data in zip(docs, split_spans(docs, *found), data, strict=True):
             doc.spans[self._key] = [self.make_span(doc, *span) for span in spans]
@@ -89,7 +85,6 @@ class SpanGroupCodec(SpanCodec):
 
 
 def check_span(span: Span) -> None:
-    """Raise ValueError for a span without tokens or without a label."""
     if not len(span):
         raise ValueError(f"the span {span.label_!r} before token {span.start} has no tokens")
     if not span.label:
@@ -97,7 +92,6 @@ def check_span(span: Span) -> None:
 
 
 def has_space_edge(span: Span) -> bool:
-    """Return whether a span starts or ends on whitespace."""
     return len(span) > 0 and (span[0].is_space or span[-1].is_space)
 
 

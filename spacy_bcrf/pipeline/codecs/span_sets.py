@@ -81,7 +81,6 @@ def _score_token(unary: NDArray, state: State, token: int, tags: SpanTags) -> fl
 
 
 def _score_edges(edges: NDArray, old: State, new: State, token: int, tags: SpanTags) -> float:
-    """Return the score of the transitions of all layers to a token."""
     pairs = [
         (_tag(a, token - 1, tags), _tag(b, token, tags)) for a, b in zip(old, new, strict=True)
     ]

@@ -1,6 +1,5 @@
 """The base of the codecs of spans: a tagging scheme."""
 
-from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
@@ -24,10 +23,7 @@ from spacy_bcrf.annotation.arrays import (
     read_docs,
 )
 from spacy_bcrf.annotation.entity_tags import EntityTags, trim_whitespace
-from spacy_bcrf.annotation.partial import (
-    read_annotated_labels,
-    read_partial_annotation,
-)
+from spacy_bcrf.annotation.partial import read_annotated_labels, read_partial_annotation
 
 from .codec import Codec, Ops, Predictions, SpanArrays, Tags, Unit
 
@@ -71,7 +67,6 @@ class SpanCodec(Codec):
         self.tags_per_label = len(self.scheme.prefixes)
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
-        """Set the labels, their tags and the constraints of the scheme."""
         self.labels = tuple(labels)
         self._label_values = [strings.add(label) for label in labels]
         self.entities = EntityTags(self.scheme, labels, self._label_values)
@@ -89,31 +84,22 @@ class SpanCodec(Codec):
         return trim_whitespace(values, is_space, is_first(doc_lengths(docs)))
 
     def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
-        """Return gold tags of the scheme, and a mask (N,) of tokens with unknown labels."""
         iob, types = values.T
         return self.entities.gold(iob, types, is_first(lengths))
 
-    @abstractmethod
-    def find_labels(self, doc: Doc) -> set[str]:
-        """Return the labels of a gold document."""
-
     def forbid_ends(self, potentials: Potentials, tokens: Bools) -> Potentials:
-        """See `EntityTags.forbid_ends`."""
         return self.entities.forbid_ends(potentials, tokens)
 
     def candidates(self, posterior: Potentials, threshold: float, ops: Ops) -> SpanArrays:
-        """Return all spans of at least this probability, see `Codec.candidates`."""
         found = span_candidates(posterior, self.span_tags(ops), threshold)
         starts, ends, labels, p = map(ops.to_numpy, found)
         return starts, ends, labels, p
 
     def interpret(self, doc: Doc, tags: Tags) -> list[Span]:
-        """Return the spans of one document with these tags."""
         lists = (part.tolist() for part in self.predictions(tags, doc_lengths([doc])))
         return [self.make_span(doc, *span) for span in zip(*lists, strict=True)]
 
     def span_tags(self, ops: Ops) -> SpanTags:
-        """Return the tag ids of the spans of each label, on the device of `ops`."""
         return SpanTags(*map(ops.asarray, self.entities.span_tags))
 
     def compare_with_gold(
@@ -146,7 +132,6 @@ class SpanCodec(Codec):
     def confidences(
         self, posterior: Potentials, predictions: Predictions, ops: Ops
     ) -> NDArray[np.floating]:
-        """Return the probabilities (M,) of spans, given as their starts, ends and labels."""
         spans = (ops.asarray(part) for part in predictions)
         return ops.to_numpy(span_posteriors(posterior, self.span_tags(ops), *spans))
 
@@ -165,7 +150,6 @@ class PartialSpanCodec(SpanCodec):
                 check_group_name(option, key)
 
     def find_labels(self, doc: Doc) -> set[str]:
-        """Return the labels of spans and of partial annotation."""
         return self.find_used_labels(doc) | (read_annotated_labels(doc) or set())
 
     def annotated_labels(self, doc: Doc) -> Collection[str] | None:

@@ -31,13 +31,11 @@ ATTRIBUTES = ("tag", "pos")
 
 
 def check_attribute(attribute: str) -> None:
-    """Raise ValueError for an attribute that is not one of ATTRIBUTES."""
     if attribute not in ATTRIBUTES:
         raise ValueError(f"attribute must be tag or pos, got {attribute!r}")
 
 
 def check_upos(attribute: str, label: str) -> None:
-    """Raise ValueError for a label that the attribute cannot store."""
     if attribute == "pos" and label not in UPOS:
         raise ValueError(
             f"{label!r} is not a universal part of speech, and attribute = 'pos' needs one of "
@@ -81,11 +79,9 @@ class TagCodec(Codec):
         self._ids = (IDS[attribute.upper()],)
 
     def check_label(self, label: str) -> None:
-        """Raise ValueError if the attribute is "pos" and the label no universal part of speech."""
         check_upos(self._attribute, label)
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
-        """Set the labels, which are the tags."""
         self.labels = tuple(labels)
         values = [strings.add(label) for label in labels]
         self.tags = list(labels)
@@ -101,7 +97,6 @@ class TagCodec(Codec):
         return {name.removeprefix(WRONG) or name for name in names}
 
     def find_spans(self, doc: Doc) -> list[Span]:
-        """Return the tagged tokens."""
         tags = enumerate(read_doc(doc, self._ids)[:, 0].tolist())
         return [Span(doc, i, i + 1, label=tag) for i, tag in tags if tag]
 
@@ -121,7 +116,6 @@ class TagCodec(Codec):
         return np.array([[value or 0] for value in aligned], dtype="uint64").reshape(-1, 1)
 
     def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
-        """Return gold tags, and a mask (N,) of tokens with unknown labels."""
         ids = self._index.find(values[:, 0]).astype("int32")
         return ids, (ids < 0) & (values[:, 0] != 0) & ~np.isin(values[:, 0], self._wrong)
 
@@ -142,7 +136,6 @@ class TagCodec(Codec):
         return found, problems
 
     def unannotated(self, doc: Doc) -> Bools:
-        """Return a mask (n,) of the tokens without a tag."""
         return read_doc(doc, self._ids)[:, 0] == 0
 
     def constrain(
@@ -160,7 +153,6 @@ class TagCodec(Codec):
         return []
 
     def check_promise(self, promise: str) -> None:
-        """Raise ValueError for a promise of recall."""
         if promise == "recall":
             raise ValueError(
                 f"a recall promise writes candidate spans, but the component predicts {self.what}. "
@@ -168,12 +160,10 @@ class TagCodec(Codec):
             )
 
     def predictions(self, tags: Tags, lengths: Tags) -> Predictions:
-        """Return the tags as spans of one token."""
         tokens = np.arange(len(tags))
         return tokens, tokens + 1, tags
 
     def candidates(self, posterior: Potentials, threshold: float, ops: Ops) -> SpanArrays:
-        """Return all tags of at least this probability as spans of one token."""
         marginals = ops.to_numpy(CRF().marginals(posterior).unary).clip(max=1)
         tokens, tags = np.nonzero(marginals >= threshold)
         return tokens, tokens + 1, tags, marginals[tokens, tags]
@@ -204,13 +194,11 @@ class TagCodec(Codec):
         return list(docs)
 
     def interpret(self, doc: Doc, tags: Tags) -> list[str]:
-        """Return the tag of each token."""
         return [self.tags[tag] for tag in tags.tolist()]
 
     def compare_with_gold(
         self, tags: Tags, values: Values, lengths: Tags
     ) -> tuple[Predictions, Bools]:
-        """Return predicted tags and which are correct, see `Codec.compare_with_gold`."""
         gold, has_unknown_label = self.encode(values, lengths)
         # A token with an unknown label is annotated. Every prediction on it is wrong.
         known = np.flatnonzero((gold != UNKNOWN) | has_unknown_label)
@@ -219,6 +207,5 @@ class TagCodec(Codec):
     def confidences(
         self, posterior: Potentials, predictions: Predictions, ops: Ops
     ) -> NDArray[np.floating]:
-        """Return the marginals (M,) of predicted tags."""
         tokens, _, tags = predictions
         return token_confidences(posterior, tokens, tags, ops)

@@ -12,14 +12,7 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_bcrf.annotation.arrays import (
-    Bools,
-    DocBatch,
-    Values,
-    allowed_tags,
-    read_doc,
-    read_gold,
-)
+from spacy_bcrf.annotation.arrays import Bools, DocBatch, Values, allowed_tags, read_doc, read_gold
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
 from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.annotation.word_tags import merge_characters, read_words
@@ -49,7 +42,6 @@ class WordCodec(SpanCodec):
         self._ids = (TAG, POS) if attribute == "tag" else (POS, TAG)
 
     def check_label(self, label: str) -> None:
-        """Raise ValueError if the attribute is "pos" and the label no universal part of speech."""
         check_upos(self._attribute, label)
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
@@ -61,12 +53,10 @@ class WordCodec(SpanCodec):
         self._values = np.array(by_tag, dtype="uint64")
 
     def find_labels(self, doc: Doc) -> set[str]:
-        """Return the labels of the gold words."""
         values, is_space = read_doc(doc, (self._ids[0], IS_SPACE)).T
         return {doc.vocab.strings[value] for value in np.unique(values[is_space == 0]) if value}
 
     def find_spans(self, doc: Doc) -> list[Span]:
-        """Return the words."""
         words = enumerate(read_doc(doc, (self._ids[0], IS_SPACE)).tolist())
         return [Span(doc, i, i + 1, label=tag) for i, (tag, is_space) in words if not is_space]
 
@@ -93,7 +83,6 @@ class WordCodec(SpanCodec):
         return allowed, is_unknown
 
     def unannotated(self, doc: Doc) -> Bools:
-        """Return a mask (n,) of the words without the attribute."""
         values, is_space = read_doc(doc, (self._ids[0], IS_SPACE)).T
         return (values == 0) & (is_space == 0)
 
@@ -108,7 +97,6 @@ class WordCodec(SpanCodec):
     def open_tags(
         self, batch: DocBatch, ignore_annotation: bool = False
     ) -> tuple[Bools | None, Bools | None]:
-        """Return the tags that whitespace and sentence starts allow."""
         sent_start, is_space = (batch.values[:, :2] == 1).T
         allowed = np.empty((len(is_space), len(self.tags)), dtype=bool)
         allowed[:, 0], allowed[:, 1:] = is_space, ~is_space[:, None]
@@ -130,6 +118,5 @@ class WordCodec(SpanCodec):
     def compare_with_gold(
         self, tags: Tags, values: Values, lengths: Tags
     ) -> tuple[Predictions, Bools]:
-        """Return predicted words and which are correct, see `Codec.compare_with_gold`."""
         # A word without a gold tag is left out.
         return super().compare_with_gold(tags, np.where(values[:, 1:] == 0, 0, values), lengths)
