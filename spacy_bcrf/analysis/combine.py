@@ -4,7 +4,7 @@ import warnings
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,15 +29,9 @@ _PRIOR = 1e-3
 _STEP = 1e-4
 
 
-class Batch(NamedTuple):
-    """Potentials of the parts on the same documents, in float64, and what is known of the tags.
-
-    parts: without constraints. gold: see `Gold.tags`. lattice: see `Codec.lattice`.
-    """
-
-    parts: list[Potentials]
-    gold: Array
-    lattice: NDArray[np.bool_] | None
+Batch = tuple[list[Potentials], Array, NDArray[np.bool_] | None]
+"""Potentials of the parts on the same documents, in float64 without constraints; `Gold.tags`
+and the lattice."""
 
 
 class Combination:
@@ -63,7 +57,7 @@ class Combination:
             known = ~gold.all(axis=1) if gold.dtype == bool else gold != UNKNOWN
             self.n_tokens += int(known.sum())
             parts = [_raw_potentials(pipe, docs) for pipe in pipes]
-            self._batches.append(Batch(parts, gold, lattice))
+            self._batches.append((parts, gold, lattice))
         if not self.n_tokens:
             raise ValueError(
                 f"[{self._pipe.name}] none of the {len(examples)} documents has {codec.what} that "
@@ -97,7 +91,7 @@ class Combination:
 
         Warns if no step increases the likelihood although its gradient is not small.
         """
-        n = len(self._batches[0].parts)
+        n = len(self._batches[0][0])
         weights = np.full(n, 1 / n)
         value, gradient = self._penalized(weights)
         for _ in range(100):

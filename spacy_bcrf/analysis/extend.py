@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,15 +30,9 @@ RATE = 0.3
 """Rate of AdaGrad in a sparse linear chain."""
 
 
-class Extension(NamedTuple):
-    """What new annotation teaches a component with new labels.
-
-    tags: (n,) new tag ids of the tokens of one document, -1 for a token without a new label.
-    allowed: (n, T) of the teacher's tags, by the annotation of the teacher's labels.
-    """
-
-    tags: NDArray[np.int32]
-    allowed: Bools
+Extension = tuple[NDArray[np.int32], Bools]
+"""What new annotation of a document teaches: the new tag ids (n,) of its tokens, -1 without a new
+label, and the allowed tags (n, T) of the teacher, by the annotation of the teacher's labels."""
 
 
 def read_extension(
@@ -76,7 +70,7 @@ def read_extension(
     extensions = []
     bounds = find_bounds([example.predicted for example in examples])
     for i, (example, (start, end)) in enumerate(zip(examples, bounds, strict=True)):
-        extensions.append(Extension(tags[start:end], old[start:end]))
+        extensions.append((tags[start:end], old[start:end]))
         if is_open[start:end].any():
             token = int(is_open[start:end].argmax())
             word = example.predicted[token].text

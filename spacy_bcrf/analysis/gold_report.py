@@ -89,8 +89,12 @@ class GoldReport(Result):
             if i in gold.problems:
                 self.infeasible += 1
                 self._name(self.named, example, gold.problems[i])
+            elif (n_possible[start:end] == 1).all():
+                self.complete += 1
+            elif not n_possible[start:end].any() and i not in has_rejection:
+                self.unannotated += 1
             else:
-                self._add_doc(n_possible[start:end], i in has_rejection)
+                self.partial += 1
             for problem in pipe.codec.find_lost(example):
                 self.lost += 1
                 self._name(self.named_lost, example, problem)
@@ -106,14 +110,6 @@ class GoldReport(Result):
         self.annotated += int((n_possible == 1).sum())
         self.missing += int((n_possible == 0).sum())
         self.ambiguous = self.tokens - self.annotated - self.missing
-
-    def _add_doc(self, n_possible: NDArray[np.integer], has_rejection: bool) -> None:
-        if (n_possible == 1).all():
-            self.complete += 1
-        elif not n_possible.any() and not has_rejection:
-            self.unannotated += 1
-        else:
-            self.partial += 1
 
     def _name(self, named: list[str], example: Example, problem: str) -> None:
         if len(named) < MAX_NAMED:

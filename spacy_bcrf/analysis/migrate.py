@@ -67,8 +67,12 @@ def migrate_config(config: Config, head: str = "spacy-bcrf.BCRF.v1") -> Migratio
     config = config.copy()
     pipes = config.get("components", {})
     for name, pipe in pipes.items():
-        if "source" in pipe and name in config.get("nlp", {}).get("pipeline", []):
-            _check_source(name, pipe)
+        is_trained = "source" in pipe and name in config.get("nlp", {}).get("pipeline", [])
+        if is_trained and pipe.get("component", name) in FACTORIES:
+            raise ValueError(
+                f"[components.{name}] source = {pipe['source']!r}: trained weights cannot be "
+                "migrated; expected a factory and a model, which is trained again"
+            )
     stock = {name: pipe["factory"] for name, pipe in pipes.items() if _factory(pipe) in FACTORIES}
     if not stock:
         found = ", ".join(f"{name} ({_factory(pipe)})" for name, pipe in pipes.items())
@@ -99,15 +103,6 @@ def _compile_layers(section: Any) -> int:
 
 def _factory(pipe: dict[str, Any]) -> str:
     return pipe.get("factory", f"source {pipe.get('source')}")
-
-
-def _check_source(name: str, pipe: dict[str, Any]) -> None:
-    """Raise ValueError for a trained component under the name of a component that we replace."""
-    if pipe.get("component", name) in FACTORIES:
-        raise ValueError(
-            f"[components.{name}] source = {pipe['source']!r}: trained weights cannot be migrated; "
-            "expected a factory and a model, which is trained again"
-        )
 
 
 def _migrate_component(config: Config, name: str, factory: str, head: str) -> list[str]:

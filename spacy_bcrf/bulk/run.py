@@ -9,7 +9,7 @@ import spacy.util
 from bcrf.io.text import CorpusError, UnreadableError, text_suffix
 from spacy_bcrf import __version__
 from spacy_bcrf.corpora.identity import hash_files
-from spacy_bcrf.corpora.texts import Item, Rejected, TextColumns, read_records
+from spacy_bcrf.corpora.texts import Advance, Item, Rejected, TextColumns, read_records
 
 from .engines import Engine
 from .manifest import Manifest, describe_inputs, open_manifest
@@ -33,35 +33,25 @@ class Progress(Protocol):
         """Report the counts of the finished run."""
 
 
-class Inputs:
-    """The records of all inputs. n_bytes: bytes read so far."""
+def read_inputs(files: Sequence[Path], columns: TextColumns, advance: Advance) -> Iterator[Item]:
+    """Yield all records. The rest of a file with broken content is one rejected record.
 
-    def __init__(self, files: Sequence[Path], columns: TextColumns) -> None:
-        self.files, self.columns = files, columns
-        self.n_bytes = 0
-
-    def read(self) -> Iterator[Item]:
-        """Yield all records. The rest of a file with broken content is one rejected record.
-
-        BulkError if the system cannot read a file: perhaps it can when the run goes on.
-        """
-        for file in self.files:
-            place = ""
-            try:
-                for item in read_records(file, self.columns, self._advance):
-                    place = item.place
-                    yield item
-            except UnreadableError as error:
-                raise BulkError(str(error)) from None
-            except CorpusError as error:
-                last = place.rpartition(":")[2]
-                number = int(last) + 1 if last.isdecimal() else 1
-                unit = "row" if text_suffix(file) in (".parquet", ".spacy") else "line"
-                reason = f"rest of {file} from {unit} {number} unread: {error}"
-                yield Rejected(str(file), str(file), reason, unread=True)
-
-    def _advance(self, n_bytes: int) -> None:
-        self.n_bytes += n_bytes
+    BulkError if the system cannot read a file: perhaps it can when the run goes on.
+    """
+    for file in files:
+        place = ""
+        try:
+            for item in read_records(file, columns, advance):
+                place = item.place
+                yield item
+        except UnreadableError as error:
+            raise BulkError(str(error)) from None
+        except CorpusError as error:
+            last = place.rpartition(":")[2]
+            number = int(last) + 1 if last.isdecimal() else 1
+            unit = "row" if text_suffix(file) in (".parquet", ".spacy") else "line"
+            reason = f"rest of {file} from {unit} {number} unread: {error}"
+            yield Rejected(str(file), str(file), reason, unread=True)
 
 
 def annotate_files(
@@ -102,10 +92,14 @@ def annotate_files(
     with open_manifest(output, identity, settings.format, redo) as manifest:
         if manifest.is_complete:
             return manifest.counts
-        inputs = Inputs(files, columns)
         ends: dict[int, int] = {}
-        shards = split_shards(inputs.read(), shard_size, lambda: inputs.n_bytes)
-        position = 0
+        n_bytes = position = 0
+
+        def advance(n: int) -> None:
+            nonlocal n_bytes
+            n_bytes += n
+
+        shards = split_shards(read_inputs(files, columns, advance), shard_size, lambda: n_bytes)
         for finished in engine(_unfinished(shards, manifest, ends, progress)):
             manifest.add(finished)
             # Workers may finish shards in another order.

@@ -17,7 +17,7 @@ from spacy_bcrf.pipeline.predict_in_parts import is_out_of_memory, predict_in_pa
 
 from .predictor import Predictions, Predictor
 from .shards import Finished, Shard
-from .writers import OPTIONAL, WRITERS, Fields, Row, Writer
+from .writers import OPTIONAL, WRITERS, Row, Writer
 
 BATCH_TOKENS = 10_000
 """A batch ends after this number of tokens. It bounds the memory of activations."""
@@ -85,7 +85,7 @@ class Worker:
             "dropped": settings.with_dropped,
         }
         optional = tuple(name for name in OPTIONAL if fields[name])
-        self._fields = Fields(optional, settings.meta_columns)
+        self._fields = optional, settings.meta_columns
 
     def annotate(self, shard: Shard) -> Finished:
         """Annotate a shard and write its file atomically.
@@ -100,7 +100,7 @@ class Worker:
                 self.nlp.memory_zone(),
                 replacing(path, follow=False) as part,
             ):
-                with WRITERS[self.settings.format](part, self._fields) as writer:
+                with WRITERS[self.settings.format](part, *self._fields) as writer:
                     found = self._annotate(shard, writer)
                 return found._replace(size=part.stat().st_size, hash=hash_files(part))
         except path_errors() as error:

@@ -24,22 +24,20 @@ class Row(NamedTuple):
     predictions: Predictions
 
 
-class Fields(NamedTuple):
-    """The fields of all rows of a run.
+class Writer(ABC):
+    """Write rows to one file, as a context manager.
 
     optional: fields of `Predictions` besides spans. meta: the schema of `find_meta_columns`, for
     Parquet only.
     """
 
-    optional: tuple[str, ...] = ()
-    meta: bytes = b""
+    def __init__(self, path: Path, optional: tuple[str, ...] = (), meta: bytes = b"") -> None:
+        self.path, self.optional = path, optional
+        self._start(meta)
 
-
-class Writer(ABC):
-    """Write rows to one file, as a context manager."""
-
-    def __init__(self, path: Path, fields: Fields) -> None:
-        self.path, self.optional = path, fields.optional
+    @abstractmethod
+    def _start(self, meta: bytes) -> None:
+        """Prepare for the first row."""
 
     @abstractmethod
     def add(self, row: Row) -> None:
@@ -60,9 +58,8 @@ class Writer(ABC):
 class JsonWriter(Writer):
     """JSON lines with id, text, spans, the optional fields, and meta unless it is empty."""
 
-    def __init__(self, path: Path, fields: Fields) -> None:
-        super().__init__(path, fields)
-        self._file = path.open("wb")
+    def _start(self, meta: bytes) -> None:
+        self._file = self.path.open("wb")
 
     def add(self, row: Row) -> None:
         fields: dict[str, Any] = {"id": row.id}
@@ -85,13 +82,8 @@ class JsonWriter(Writer):
 class ParquetWriter(Writer):
     """Columns of `make_schema`. The column meta has the JSON text of values without a column."""
 
-    def __init__(self, path: Path, fields: Fields) -> None:
-        super().__init__(path, fields)
-        self._meta = (
-            read_meta_columns(fields.meta)
-            if fields.meta
-            else require("pyarrow", "parquet").schema([])
-        )
+    def _start(self, meta: bytes) -> None:
+        self._meta = read_meta_columns(meta) if meta else require("pyarrow", "parquet").schema([])
         self._rows: list[dict[str, Any]] = []
 
     def add(self, row: Row) -> None:
@@ -137,8 +129,7 @@ def _to_json(meta: Mapping[str, Any]) -> str:
 class DocWriter(Writer):
     """Documents with their annotation. The id, meta and optional fields are in `user_data`."""
 
-    def __init__(self, path: Path, fields: Fields) -> None:
-        super().__init__(path, fields)
+    def _start(self, meta: bytes) -> None:
         self._docs = DocBin(store_user_data=True)
 
     def add(self, row: Row) -> None:

@@ -16,7 +16,7 @@ from .options import Code, Seed, TrainingConfig
 from .paths import check_output_file
 
 if TYPE_CHECKING:
-    from spacy_bcrf.analysis.tune import Trial, Tuning
+    from spacy_bcrf.analysis.tune import Trial
 
 
 def tune_cli(
@@ -63,8 +63,9 @@ def tune_cli(
     best = found.best
     if best is None:
         raise ValueError("no training ended in time; expected more minutes")
-    for line in _table(found):
-        typer.echo(line)
+    typer.echo(f"{'share':>5} {'F':>6}  {'95% interval':<14} {'s':>5}  settings")
+    for trial in sorted(found.trials, key=lambda trial: (-trial.share, -trial.f)):
+        typer.echo(_describe(trial))
     with replacing(output) as part:
         apply_settings(loaded, best.settings).to_disk(part)
     if not found.is_done:
@@ -77,15 +78,6 @@ def tune_cli(
             f"{network} --dev {dev} --output sum"
         )
     return " ".join(["python -m spacy train", str(output), "--output out", *ctx.args])
-
-
-def _table(found: Tuning) -> list[str]:
-    """Return a line for each trial: the largest share and the best one first."""
-    trials = sorted(found.trials, key=lambda trial: (-trial.share, -trial.f))
-    return [
-        f"{'share':>5} {'F':>6}  {'95% interval':<14} {'s':>5}  settings",
-        *map(_describe, trials),
-    ]
 
 
 def _describe(trial: Trial) -> str:

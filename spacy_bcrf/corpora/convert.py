@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from sys import maxsize
-from typing import Any, Protocol
+from typing import Any
 
 import spacy
 from spacy.language import Language
@@ -27,7 +27,7 @@ from .formats import brat, jsonl, label_studio, prodigy, webanno
 from .formats.other_spans import find_unread
 from .make_doc import Align, make_doc
 from .record import Ignored, Record
-from .sentence import OnMalformed, Sentence, make_records, raise_error
+from .sentence import Sentence, make_records
 from .spacing import UNSPACED
 from .time_limit import TookTooLongError, time_limit, watch_tokenizer
 
@@ -40,14 +40,8 @@ RECORD_FORMATS = ("json", "jsonl", "prodigy", "label-studio", "brat", "webanno")
 _ATTRS = ("ORTH", "TAG", "POS", "ENT_IOB", "ENT_TYPE", "SENT_START")
 
 
-class Reader(Protocol):
-    """Reads the sentences of one format of columns."""
-
-    def __call__(
-        self, lines: Iterable[Line], *, on_malformed: OnMalformed = raise_error
-    ) -> Iterator[Sentence]: ...
-
-
+Reader = Callable[..., Iterator[Sentence]]
+"""Reads the sentences of one format of columns, such as `columns.read_columns`."""
 Source = tuple[Path, Reader | str]
 """A file, and the reader of its columns or one of RECORD_FORMATS."""
 
@@ -239,9 +233,10 @@ class _Conversion:
         if callable(reader):
             sentences = self._read_sentences(reader, scan_lines(path, advance))
             for record in make_records(sentences, n_sents, self.nlp.lang in UNSPACED):
-                try:
-                    self._check_labels(record)
-                except Problem as problem:
+                found = {label for span in record.spans for label in span.labels}
+                if self.labels is not None and (unknown := found - self.labels):
+                    names, known = (", ".join(sorted(some)) for some in (unknown, self.labels))
+                    problem = Problem("unknown label", f"unknown {names}; expected {known}")
                     self._skip(record.places, record.n_spans, problem)
                 else:
                     yield "columns", record
@@ -252,14 +247,6 @@ class _Conversion:
             yield from self._read_objects(reader, self._read_brat(path))
         else:
             yield from self._read_objects(reader, read_objects(path, advance))
-
-    def _check_labels(self, record: Record) -> None:
-        found = {label for span in record.spans for label in span.labels}
-        if self.labels is not None and (unknown := found - self.labels):
-            raise Problem(
-                "unknown label",
-                f"unknown {', '.join(sorted(unknown))}; expected {', '.join(sorted(self.labels))}",
-            )
 
     def _read_sentences(self, reader: Reader, lines: Iterable[Line]) -> Iterator[Sentence]:
         """Yield the sentences of a file with IOB2 tags."""

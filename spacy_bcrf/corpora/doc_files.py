@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from types import TracebackType
+from typing import Any
 
 from spacy.tokens import Doc, DocBin
 from spacy.tokens._serialize import ALL_ATTRS
@@ -192,15 +192,10 @@ class Writer:
         self._stack.push(self._finish)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         try:
             # An error of `_finish` also removes the temporary folder.
-            self._stack.__exit__(kind, error, trace)
+            self._stack.__exit__(*raised)
         except OSError as failure:
             raise self._describe(failure) from None
 

@@ -57,7 +57,11 @@ class Inspection:
         self.tokens += len(doc)
         if are_long(read_doc(doc, [ORTH])[:, 0], doc_lengths([doc]))[0]:
             self.with_context += len(doc)
-        self._add_tags(doc)
+        for name, attribute in (("tag", TAG), ("pos", POS)):
+            values = Counter(read_doc(doc, (attribute,))[:, 0].tolist())
+            self.tags[name].missing += values.pop(0, 0)
+            self.tags[name].values.update(values)
+        self.tags["tag"].allowed += len(_only(*read_allowed_tags([Example(doc, doc)]), {}))
         keys = self.ambiguous_key, self.incorrect_key
         for key in doc.spans.keys() - {*keys}:
             of_group = (span.label_ for span in doc.spans[key])
@@ -69,13 +73,6 @@ class Inspection:
         self.has_entities |= bool(
             self.labels or iob.any() or partial.allowed or partial.ambiguous or partial.incorrect
         )
-
-    def _add_tags(self, doc: Doc) -> None:
-        for name, attribute in (("tag", TAG), ("pos", POS)):
-            values = Counter(read_doc(doc, (attribute,))[:, 0].tolist())
-            self.tags[name].missing += values.pop(0, 0)
-            self.tags[name].values.update(values)
-        self.tags["tag"].allowed += len(_only(*read_allowed_tags([Example(doc, doc)]), {}))
 
 
 def _only(found: dict[int, T], problems: dict[int, str], default: T) -> T:

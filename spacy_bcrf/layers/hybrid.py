@@ -40,15 +40,11 @@ def Hybrid(
     features learn by AdaGrad, one step a token, in the backpropagation.
 
     tok2vec, head: see `SequenceLabeler`. The head sets objective and decoder.
-    templates, min_freq, gazetteers, clusters: see `LinearChain`.
+    templates, min_freq, gazetteers, clusters, feature_dropout, two_pass: see `LinearChain`.
     sparse_weight: weight of the features' potentials, or "learned": a parameter that starts from 1.
-    feature_dropout: the probability that training drops a feature of a token.
     rate: AdaGrad's learning rate.
     l2: the coefficient lambda of the regularizer lambda / 2 |w|^2 of the features' weights, for all
         documents together.
-    two_pass: whether a second chain reads what a first one says of a word elsewhere in the
-        document, see `sparse.two_pass`. `initialize` then trains the first chain, and keeps the
-        training data in memory meanwhile.
     init_sparse, init_neural: folder of a trained component with the same tags, such as
         `model-best/ner`. Initialization adds its features' weights, see `SparseChain.add_weights`,
         or takes its network.

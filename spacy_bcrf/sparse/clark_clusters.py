@@ -91,14 +91,6 @@ class Classes:
         self._add(word, new, 1, after, before, own)
         return new != old
 
-    def log_likelihood(self) -> float:
-        """Return the log-likelihood of class bigrams and letters, without terms of words alone."""
-        n = self._n
-        bigrams = f(n).sum() - f(n.sum(axis=1)).sum() - f(n.sum(axis=0)).sum()
-        spelled = self._spelled + SMOOTHING
-        letters = self._spelled * np.log(spelled / spelled.sum(axis=1, keepdims=True))
-        return float(bigrams + letters.sum())
-
     def _neighbours(self, word: int) -> tuple[NDArray, NDArray, float]:
         """Return the counts of classes after and before a word, and of the word after itself."""
         found = []

@@ -49,16 +49,12 @@ class SparseChain:
 
     templates: see `templates`. Raises TemplateError if one cannot be parsed.
     settings: how the learner learns.
-    min_freq: least number of occurrences of a feature in the documents of `initialize`. With 1, the
-        chain also adds the features that first occur in training. Templates over the annotation of
-        an earlier component need 1.
-    gazetteers: phrase lists for templates such as `gazetteer.name[0]`.
+    min_freq, gazetteers, feature_dropout, two_pass: see `layers.linear_chain.LinearChain`. With a
+        min_freq of 1, the chain also adds the features that first occur in training. Templates over
+        the annotation of an earlier component need that.
     tables: clusters for templates such as `cluster.name[0]`.
     template_set: the name of the set of the templates, if any. A chain saved with the same name
         keeps the templates that it was trained with, because a later version can change the set.
-    feature_dropout: the probability that training drops a feature of a token.
-    two_pass: whether a first chain, without the templates of `pooled`, gives the values of
-        `pooled`, see `two_pass`. `fit_first` trains it.
 
     n_chains: number of chains side by side, see `OnlineLearner`. `initialize` reads it.
     full: whether saved weights are float32, not float16, and inference is in float64. An import

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from thinc.api import Model, NumpyOps
 
-from .cache import CacheInfo
 from .forward import Embedding, Encoder, State, embed, encode
 from .matching import Unsupported
 
@@ -72,13 +71,6 @@ def warn_of_precision(precision: str | None) -> None:
             f"precision = {json.dumps(precision)} has no effect: encoders multiply in float32",
             stacklevel=3,
         )
-
-
-def cache_info(model: Model) -> CacheInfo:
-    """Return the counts of the caches of a model's embedding layers, in sum."""
-    states = [node.attrs["compiled"] for node in model.walk() if node._func is embed]
-    infos = [state.parts.cache_info() for state in states if state.parts]
-    return CacheInfo(*(sum(counts) for counts in zip(CacheInfo(0, 0, 0), *infos, strict=True)))
 
 
 def embedded_columns(model: Model) -> list[int]:

@@ -1,19 +1,11 @@
 """The cache of word embeddings between predictions."""
 
 from operator import is_
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from bcrf.kernels import encoder as kernels
-
-
-class CacheInfo(NamedTuple):
-    """How many tokens had an embedding in the cache, how many had none, and its size in words."""
-
-    hits: int
-    misses: int
-    size: int
 
 
 class Cache:

@@ -15,7 +15,7 @@ from thinc.layers.with_array import forward as with_array
 from bcrf.kernels import encoder as kernels
 from spacy_bcrf.annotation.arrays import DocBatch
 
-from .cache import Cache, CacheInfo
+from .cache import Cache
 from .matching import EmbeddingParts, match_embedding, match_encoder
 from .packing import Packing, check_finite
 
@@ -38,7 +38,6 @@ class Embedding(Packing):
         self.columns, self.tables, self.vectors, _ = parts
         self.lock = threading.Lock()
         self.cache: Cache | None = None
-        self.hits = self.misses = 0
 
     @classmethod
     def of(cls, node: Model) -> "Embedding | None":
@@ -113,17 +112,11 @@ class Embedding(Packing):
             width = self.layers[0].maxout.get_dim("nO")
             cache = self.cache = Cache(stack, arrays, rows.shape[1], width)
         numbers = cache.index.number(rows)
-        new = len(cache.index) - cache.size
-        if new:
+        if len(cache.index) > cache.size:
             cache.add(self._mix(stack, cache.index.rows(cache.size), docs))
-        self.hits += len(rows) - new
-        self.misses += new
         if cache.size > cache_size:
             self.cache = None
         return cache.vectors.take(numbers, axis=0)
-
-    def cache_info(self) -> CacheInfo:
-        return CacheInfo(self.hits, self.misses, len(self.cache.index) if self.cache else 0)
 
     def _mix(self, stack: kernels.Stack, rows: Any, docs: list[Any]) -> Any:
         tables, _ = self.tables_of(rows, docs, False)

@@ -33,7 +33,9 @@ class Layers:
     def __init__(self, layers: int | None, exclusive: Sequence[Sequence[str]]) -> None:
         """layers: of each label; None to choose them. exclusive: see `OverlappingCodec`."""
         self._groups = _read_groups(exclusive)
-        self._fixed = None if layers is None else _check_layers(layers)
+        if layers is not None and (not isinstance(layers, int) or layers < 1 or layers is True):
+            raise ValueError(f"layers must be a number of at least 1 or null, got {layers!r}")
+        self._fixed = layers
         groups = [list(group) for group in dict.fromkeys(self._groups.values())]
         self.settings = {
             "layers": "auto" if layers is None else str(layers),
@@ -156,12 +158,6 @@ def _name(state: str, unit: tuple[str, ...], layer: int) -> str:
     prefix, _, slot = state.partition("-")
     known = unit[int(slot)] if slot and int(slot) < len(unit) else slot and f"unused {slot}"
     return f"{prefix}-{known or '+'.join(unit)}{f' {layer + 1}' if layer else ''}"
-
-
-def _check_layers(layers: object) -> int:
-    if not isinstance(layers, int) or isinstance(layers, bool) or layers < 1:
-        raise ValueError(f"layers must be a number of at least 1 or null, got {layers!r}")
-    return layers
 
 
 def _read_groups(exclusive: Any) -> dict[str, tuple[str, ...]]:
