@@ -140,59 +140,36 @@ def check_same(name: str, pipelines: dict[str, Language]) -> None:
     factory, labels and settings of the tags, and in the names of the components before.
     """
     (first, one), *others = pipelines.items()
-    pipe: Any = one.get_pipe(name)
     for second, other in others:
-
-        def differ(what: str, a: object, b: object, second: str = second) -> ValueError:
-            return ValueError(f"{name} has other {what}: {a} in {first}, but {b} in {second}")
-
-        twin: Any = other.get_pipe(name)
-        kinds = [nlp.get_pipe_meta(name).factory for nlp in (one, other)]
-        if kinds[0] != kinds[1]:
-            raise differ("factories", *kinds)
-        if pipe.codec.settings != twin.codec.settings:
-            raise differ("settings of the tags", pipe.codec.settings, twin.codec.settings)
-        if set(pipe.labels) != set(twin.labels):
-            alone = [sorted(set(a.labels) - set(b.labels)) for a, b in ((pipe, twin), (twin, pipe))]
-            shown = [f"{', '.join(labels) or 'no label'} alone" for labels in alone]
-            raise differ("labels", *shown)
-        if pipe.labels != twin.labels:
-            order = [", ".join(labels) for labels in (pipe.labels, twin.labels)]
-            raise differ("orders of labels", *order)
-        if pipe.tags != twin.tags:  # layers that each training chose
-            raise differ("tags", ", ".join(pipe.tags), ", ".join(twin.tags))
-        if one.lang != other.lang:
-            raise differ("languages", one.lang, other.lang)
-        if _tokenizer(one) != _tokenizer(other):
-            raise ValueError(
-                f"{first} and {second} have different tokenizers; expected pipelines that split "
-                "texts into the same tokens"
-            )
-        if _vectors(one) != _vectors(other):
-            raise differ("vectors", _shape(one), _shape(other))
-        before = [_components_before(nlp, name) for nlp in (one, other)]
-        if before[0] != before[1]:
-            raise differ("components before it", *(", ".join(b) or "none" for b in before))
+        pairs = zip(_describe(one, name), _describe(other, name), strict=True)
+        for (what, ours, shown), (_, theirs, other_shown) in pairs:
+            if ours != theirs:
+                raise ValueError(
+                    f"{name} has other {what}: {shown} in {first}, but {other_shown} in {second}"
+                )
 
 
-def _tokenizer(nlp: Language) -> tuple[Any, bytes]:
-    to_bytes = getattr(nlp.tokenizer, "to_bytes", lambda exclude: b"")
-    return nlp.config["nlp"]["tokenizer"], to_bytes(exclude=["vocab"])
-
-
-def _vectors(nlp: Language) -> tuple[Any, ...]:
+def _describe(nlp: Language, name: str) -> list[tuple[str, Any, str]]:
+    """Return what `check_same` compares: its name, its value, and the value as text."""
+    pipe: Any = nlp.get_pipe(name)
     vectors: Any = nlp.vocab.vectors
-    return vectors.shape, zlib.crc32(vectors.to_bytes()) if vectors.n_keys else 0
-
-
-def _shape(nlp: Language) -> str:
-    vectors: Any = nlp.vocab.vectors
-    return f"{vectors.n_keys} of width {vectors.shape[1]}" if vectors.n_keys else "none"
-
-
-def _components_before(nlp: Language, name: str) -> list[str]:
+    factory, settings = nlp.get_pipe_meta(name).factory, pipe.codec.settings
+    tokenizer = nlp.config["nlp"]["tokenizer"]["@tokenizers"]
+    rules = getattr(nlp.tokenizer, "to_bytes", lambda exclude: b"")(exclude=["vocab"])
+    content = zlib.crc32(vectors.to_bytes()) if vectors.n_keys else 0
+    size = f"{vectors.n_keys} of width {vectors.shape[1]}" if vectors.n_keys else "none"
     names = nlp.pipe_names[: nlp.pipe_names.index(name)]
-    return [other for other in names if not hasattr(nlp.get_pipe(other), "listener_map")]
+    before = [other for other in names if not hasattr(nlp.get_pipe(other), "listener_map")]
+    return [
+        ("factories", factory, factory),
+        ("settings of the tags", settings, str(settings)),
+        ("labels", pipe.labels, ", ".join(pipe.labels)),
+        ("tags", pipe.tags, ", ".join(pipe.tags)),  # layers that each training chose
+        ("languages", nlp.lang, str(nlp.lang)),
+        ("tokenizers", (tokenizer, rules), f"{tokenizer} with rules {zlib.crc32(rules):08x}"),
+        ("vectors", (vectors.shape, content), size),
+        ("components before it", before, ", ".join(before) or "none"),
+    ]
 
 
 def own_tok2vec(nlp: Language, name: str) -> None:
@@ -331,9 +308,7 @@ def _find_common(pipelines: dict[str, Language], name: str | None) -> str:
     if name is None and len(common) == 1:
         return common[0]
     if name is None and common:
-        raise ValueError(
-            f"--pipe is missing; expected one of the common components {', '.join(common)}"
-        )
+        raise ValueError(f"--pipe is missing; expected one of {', '.join(common)}")
     if name not in common:
         wanted = f"component {name!r} of spacy-bcrf" if name else "component of spacy-bcrf"
         raise ValueError(f"the pipelines have no enabled {wanted} in common: {shown}")

@@ -329,7 +329,6 @@ def _label(
 
 
 def _write_shard(path: Path, base: Language, name: str, docs: list[Doc]) -> None:
-    """Write the words and the teacher's chain of documents. The .npz file completes the shard."""
     pipe: Any = base.get_pipe(name)
     chain = teacher_chain(pipe, docs)
     unary, transitions = map(pipe.model.ops.to_numpy, (chain.unary, chain.transitions))

@@ -150,7 +150,6 @@ def read_annotations(codec: Codec, doc: Doc) -> list[Annotation]:
 
 
 def read_gold_spans(codec: Codec, doc: Doc) -> list[Annotation]:
-    """Return the labeled spans of a gold document, without probabilities."""
     return [span._replace(probability=None) for span in read_annotations(codec, doc)]
 
 
@@ -279,7 +278,6 @@ def evaluate(
     predicted: Sequence[Sequence[Annotation]],
     labels: Sequence[str],
 ) -> Evaluation:
-    """Return the pairs of gold and predicted spans of each document."""
     pairs, n_left_out = [], 0
     for reference, right, found in zip(references, gold, predicted, strict=True):
         judged = find_judged(codec, reference, found)

@@ -176,7 +176,6 @@ def note_trained(nlp: Language, gold: Iterable[Doc], where: str) -> list[str]:
 
 
 def hash_texts(docs: Iterable[Doc]) -> list[str]:
-    """Return the hash of each distinct text, sorted."""
     texts = {doc.text.encode() for doc in docs}
     return sorted(hashlib.blake2b(text, digest_size=8).hexdigest() for text in texts)
 

@@ -126,7 +126,11 @@ def report(
         inputs = [make_input(against, doc) for doc in references]
         others = _read(against.pipe(inputs), codec, len(inputs))
         _check_other(other_name, corpus, others, gold_labels, codec.what)
-    labels = _order_labels(labeler.labels, right, predicted, others or ())
+    counts = Counter(span.label for of_doc in right for span in of_doc)
+    found = {span.label for of_doc in (*predicted, *(others or ())) for span in of_doc}
+    # The most frequent in gold first.
+    every = {*labeler.labels, *counts, *found}
+    labels = sorted(every, key=lambda label: (-counts[label], label))
     one = evaluate(codec, references, with_posteriors, predicted, labels)
     evaluations = [one]
     texts = [doc.text for doc in references]
@@ -178,17 +182,6 @@ def report(
 def _read(docs: Any, codec: Codec, n: int) -> list[list[Annotation]]:
     shown = tqdm(docs, "predicting", n, unit="docs", delay=1, disable=None)
     return [read_annotations(codec, doc) for doc in shown]
-
-
-def _order_labels(
-    known: Sequence[str],
-    gold: Sequence[Sequence[Annotation]],
-    *found: Sequence[Sequence[Annotation]],
-) -> list[str]:
-    """Return all labels, the most frequent in gold first."""
-    counts = Counter(span.label for of_doc in gold for span in of_doc)
-    others = {span.label for docs in found for of_doc in docs for span in of_doc}
-    return sorted({*known, *counts, *others}, key=lambda label: (-counts[label], label))
 
 
 def _check_other(

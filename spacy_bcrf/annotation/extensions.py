@@ -52,15 +52,12 @@ def set_extensions() -> None:
 
 
 def doc_key(name: str) -> Key:
-    """Key of `doc._.name`."""
     return "._.", name, None, None
 
 
 def token_key(name: str, offset: int) -> Key:
-    """Key of `token._.name` for the token at a character offset."""
     return "._.", name, offset, None
 
 
 def span_key(name: str, start: int, end: int) -> Key:
-    """Key of `span._.name` for the span of the characters [start, end)."""
     return "._.", name, start, end

@@ -18,10 +18,10 @@ must not contradict entities.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
@@ -141,17 +141,10 @@ def find_labels(doc: Doc, span_keys: Iterable[str | None]) -> set[str]:
     return labels - {"O", ""}
 
 
-class Contradiction(NamedTuple):
-    """A contradiction. what: message with the texts of spans. labels: their labels; "" is any."""
-
-    what: str
-    labels: frozenset[str]
-
-
 def find_contradictions(
     doc: Doc, annotation: PartialAnnotation, entities: Mapping[Bounds, str]
-) -> list[Contradiction]:
-    """Return the contradictions of partial annotation with itself and with entities.
+) -> Iterator[str]:
+    """Yield the contradictions of partial annotation with itself and with entities.
 
     entities: labels by span, without overlaps.
     """
@@ -164,54 +157,36 @@ def find_contradictions(
     def overlapping(span: Bounds) -> list[Bounds]:
         return confirmed[bisect_right(ends, span[0]) : bisect_left(confirmed, (span[1], 0))]
 
-    problems = []
     for i, span in enumerate(spans, 1):
         labels = annotation.ambiguous[span]
         for other in spans[i : bisect_left(spans, (span[1], 0), i)]:
-            what = f"the ambiguous spans {name(span)} and {name(other)} overlap"
-            problems.append(Contradiction(what, labels | annotation.ambiguous[other]))
+            yield f"the ambiguous spans {name(span)} and {name(other)} overlap"
         for bounds in overlapping(span):
             label = entities[bounds]
             if bounds != span:
-                what = f"{name(span)} overlaps {name(bounds)}, which is {label}"
+                yield f"{name(span)} overlaps {name(bounds)}, which is {label}"
             elif "" not in labels and label not in labels:
-                what = f"{name(span)} is {label}, but may only be {' or '.join(sorted(labels))}"
-            else:
-                continue
-            problems.append(Contradiction(what, labels | {label}))
+                yield f"{name(span)} is {label}, but may only be {' or '.join(sorted(labels))}"
         possible = labels
         for token in range(*span):
             if token in annotation.allowed:
                 allowed = annotation.allowed[token] - {"O"}
                 possible = allowed if "" in possible else possible & allowed
         if not possible:
-            what = f"{name(span)} is an ambiguous span, but its tokens allow none of its labels"
-            problems.append(Contradiction(what, labels))
+            yield f"{name(span)} is an ambiguous span, but its tokens allow none of its labels"
     for token, allowed in annotation.allowed.items():
         for bounds in overlapping((token, token + 1)):
             label = entities[bounds]
             if label not in allowed:
                 expected = " or ".join(sorted(allowed))
-                what = f"{name((token, token + 1))} is {label}, but may only be {expected}"
-                problems.append(Contradiction(what, frozenset([label])))
+                yield f"{name((token, token + 1))} is {label}, but may only be {expected}"
     for span, incorrect in annotation.incorrect.items():
         if span in entities and incorrect & {entities[span], ""}:
             label = entities[span]
-            what = f"{name(span)} is both {label} and not {label}"
-            problems.append(Contradiction(what, frozenset([label])))
+            yield f"{name(span)} is both {label} and not {label}"
         labels = annotation.ambiguous.get(span, frozenset())
         if labels and ("" in incorrect or ("" not in labels and labels <= incorrect)):
-            what = f"{name(span)} is an ambiguous span, but all of its labels are incorrect"
-            problems.append(Contradiction(what, labels))
-    return problems
-
-
-def check_contradictions(
-    doc: Doc, annotation: PartialAnnotation, entities: Mapping[Bounds, str]
-) -> None:
-    """Raise ValueError with all contradictions, see `find_contradictions`."""
-    if problems := find_contradictions(doc, annotation, entities):
-        raise ValueError("; ".join(problem.what for problem in problems))
+            yield f"{name(span)} is an ambiguous span, but all of its labels are incorrect"
 
 
 def _as_set(doc: Doc, where: str, names: Sequence[str]) -> frozenset[str]:

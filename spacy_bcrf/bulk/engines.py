@@ -22,7 +22,6 @@ MAX_SET_ASIDE = 10
 
 
 def run_here(worker: Worker, shards: Iterable[Shard]) -> Iterator[Finished]:
-    """Annotate in this process."""
     return map(worker.annotate, shards)
 
 

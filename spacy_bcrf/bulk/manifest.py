@@ -15,18 +15,18 @@ write the same shards, whose content depends only on the identity, and both sets
 import hashlib
 import json
 import os
+import uuid
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bcrf.io.atomic import UNFINISHED, open_own, replacing
+from bcrf.io.atomic import UNFINISHED, open_own, replacing, write_text
 from spacy_bcrf.corpora.identity import hash_files, keep_identity
 from spacy_bcrf.corpora.remote import describe, find_below, find_sizes, is_remote, path_errors
 from spacy_bcrf.corpora.texts import Rejected
 
-from .progress_log import ProgressLog
 from .shards import Counts, Finished
 from .worker import BulkError
 
@@ -62,6 +62,62 @@ def _describe_file(path: Path) -> dict[str, Any]:
     except path_errors() as error:
         raise BulkError(f"{path}: cannot be read: {describe(error)}") from None
     return {"size": size, "modified": modified, "sha256 of samples": found.hexdigest()}
+
+
+MAX_SEGMENT = 1 << 18
+"""An object of a remote log ends after this number of bytes."""
+
+
+class ProgressLog:
+    """Lines of `progress.jsonl`, or of objects in `progress/`, because stores cannot append.
+
+    Each run replaces its last object until that has MAX_SEGMENT bytes. The names are unique, so two
+    runs at the same time lose no lines. Both may list the same shard.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._is_remote = is_remote(folder)
+        self.path = folder / ("progress" if self._is_remote else "progress.jsonl")
+        self._text = ""
+        """The content of the last object."""
+
+    def _files(self) -> list[Path]:
+        if self._is_remote:
+            return find_below(self.path)
+        return [self.path] if self.path.exists() else []
+
+    def read(self) -> Iterator[tuple[str, str]]:
+        for path in self._files():
+            for number, line in enumerate(self._lines(path), start=1):
+                yield f"{path}:{number}", line
+
+    def _lines(self, path: Path) -> Iterator[str]:
+        """Yield the lines of a file. A killed process can leave half a line, which goes."""
+        with path.open("rb") as log:
+            for line in log:
+                if not (line.endswith(b"\n") or self._is_remote):
+                    os.truncate(path, log.tell() - len(line))
+                    return
+                yield line.decode(errors="replace").removesuffix("\n")
+
+    def append(self, line: str) -> None:
+        """Add a line. OSError or an error of the store if that fails."""
+        if not self._is_remote:
+            with open_own(self.path, "ab") as log:
+                log.write(f"{line}\n".encode())
+                log.flush()
+                os.fsync(log.fileno())
+            return
+        if not self._text:
+            self._object = self.path / f"{uuid.uuid4().hex}.jsonl"
+        self._text += f"{line}\n"
+        write_text(self._object, self._text)
+        if len(self._text) > MAX_SEGMENT:
+            self._text = ""
+
+    def keep(self, is_kept: Callable[[str], bool]) -> None:
+        for path in self._files():
+            write_text(path, "".join(f"{line}\n" for line in self._lines(path) if is_kept(line)))
 
 
 class Manifest:
@@ -113,7 +169,6 @@ class Manifest:
             self.finished.discard(shard.number)
 
     def drop_damaged(self) -> None:
-        """Keep only the lines of undamaged shards in the log."""
         kept = self.finished.copy()
         self._log.keep(
             lambda line: isinstance(s := _parse_line(line), Finished) and s.number in kept
@@ -144,14 +199,12 @@ class Manifest:
                 errors.writelines(map(_error_line, shard.failures))
 
     def remove_unfinished(self) -> None:
-        """Remove the temporary files of killed processes."""
         if not is_remote(self.folder):
             for folder in (self.folder, self.folder / "shards"):
                 for path in filter(_is_unfinished, [*folder.iterdir()]):
                     path.unlink(missing_ok=True)
 
     def complete(self) -> None:
-        """Record that no shard is left."""
         self.remove_unfinished()
         self._append({"complete": len(self.finished)})
         self.is_complete = True

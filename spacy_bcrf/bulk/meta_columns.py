@@ -68,7 +68,6 @@ def _type_of(pa: Any, value: Any) -> Any:
 
 
 def read_meta_columns(schema: bytes) -> Any:
-    """Return the Arrow schema that `find_meta_columns` serialized."""
     pa = require("pyarrow", "parquet")
     return pa.ipc.read_schema(pa.py_buffer(schema))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import spacy.util
 
@@ -13,24 +13,9 @@ from spacy_bcrf.corpora.texts import Advance, Item, Rejected, TextColumns, read_
 
 from .engines import Engine
 from .manifest import Manifest, describe_inputs, open_manifest
+from .progress import Progress
 from .shards import Counts, Shard, split_shards
 from .worker import BulkError, Settings
-
-
-class Progress(Protocol):
-    """Receives the counts of a run, and the position in the input in bytes, about."""
-
-    def start(self, size: int) -> None:
-        """Receive the size of all inputs in bytes."""
-
-    def skip(self, counts: Counts, position: int) -> None:
-        """Report what earlier runs finished."""
-
-    def update(self, counts: Counts, position: int) -> None:
-        """Report the counts of all runs after a shard."""
-
-    def finish(self, counts: Counts) -> None:
-        """Report the counts of the finished run."""
 
 
 def read_inputs(files: Sequence[Path], columns: TextColumns, advance: Advance) -> Iterator[Item]:

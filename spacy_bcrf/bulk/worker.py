@@ -55,9 +55,6 @@ class Settings:
     meta_columns: bytes = b""
     timeout: float = 60.0
 
-    def shard_path(self, number: int) -> Path:
-        return self.folder / f"{number:06d}.{self.format}"
-
     def note_path(self, number: int) -> Path:
         """Return the file that has the index of the record of a careful shard."""
         return self.folder / f"{UNFINISHED}at-{number:06d}"
@@ -94,7 +91,7 @@ class Worker:
         cannot be written. The memory zone frees the strings of the documents: memory does not grow
         with the vocabulary of the input.
         """
-        path = self.settings.shard_path(shard.number)
+        path = self.settings.folder / f"{shard.number:06d}.{self.settings.format}"
         try:
             with (
                 self.nlp.memory_zone(),

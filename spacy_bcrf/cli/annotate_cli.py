@@ -1,23 +1,15 @@
 """`python -m spacy bcrf annotate`"""
 
-from __future__ import annotations
-
-import json
-import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from spacy.cli._util import Arg, Opt, setup_gpu
-from tqdm import tqdm
 
 from .errors import RESUMES, exit_on
 from .options import GpuId, Model, PipeNames
 from .paths import print_notes
-
-if TYPE_CHECKING:
-    from spacy_bcrf.bulk.shards import Counts
 
 FAILED_DOCUMENTS = 3
 """Exit code of a finished run with failed documents."""
@@ -95,6 +87,7 @@ def annotate_cli(
         from spacy_bcrf.bulk.engines import run_here
         from spacy_bcrf.bulk.meta_columns import find_meta_columns
         from spacy_bcrf.bulk.processes import run_processes
+        from spacy_bcrf.bulk.progress import Progress
         from spacy_bcrf.bulk.run import annotate_files
         from spacy_bcrf.bulk.writers import COLUMNS
         from spacy_bcrf.corpora.remote import make_path
@@ -147,72 +140,10 @@ def annotate_cli(
         del worker
         if n_skipped:
             typer.echo(f"{n_skipped:,} files with other extensions are skipped", err=True)
-        progress = _Progress(output, log_json)
+        progress = Progress(output, log_json)
         counts = annotate_files(files, target, settings, columns, shard, run, progress, redo)
         progress.finish(counts)
         print_notes(["the inputs have no document, nothing was read"] * (not counts.read))
         if counts.failed:
             raise typer.Exit(UNREAD_INPUT if counts.unread else FAILED_DOCUMENTS)
     return f"read the files in {output}/shards, which {output}/manifest.json lists"
-
-
-class _Progress:
-    """A progress bar of bytes and a summary, or JSON lines on stdout, at most one a second."""
-
-    def __init__(self, output: str, as_json: bool) -> None:
-        self.output, self.as_json = output, as_json
-        self.size = self.skipped = self.position = self.earlier_words = 0
-        self.started, self.last = time.monotonic(), float("-inf")
-        hidden = True if as_json else None
-        self.bar = tqdm(unit="B", unit_scale=True, desc="annotating", disable=hidden)
-
-    def start(self, size: int) -> None:
-        self.size = self.bar.total = size
-
-    def skip(self, counts: Counts, position: int) -> None:
-        """Leave out the time, words and bytes of earlier runs."""
-        self.started, self.earlier_words = time.monotonic(), counts.words
-        self.bar.initial = self.skipped = self.position = position
-        self.bar.update(position - self.bar.n)
-
-    def update(self, counts: Counts, position: int) -> None:
-        self.position = max(self.position, position)
-        if self.as_json and time.monotonic() - self.last >= 1:
-            self.last = time.monotonic()
-            self._write("progress", counts)
-        self.bar.set_postfix_str(
-            f"{counts.read:,} docs, {self._speed(counts):,.0f} words/s, {counts.failed:,} errors",
-            refresh=False,
-        )
-        self.bar.update(self.position - self.bar.n)
-
-    def finish(self, counts: Counts) -> None:
-        self.bar.close()
-        self.position = self.size
-        if self.as_json:
-            return self._write("finished", counts)
-        failed = f"; {self.output}/errors.jsonl lists the failed ones" if counts.failed else ""
-        if counts.unread:
-            failed = f", the rest of {counts.unread:,} files unread{failed}"
-        typer.echo(
-            f"{counts.read:,} documents read, {counts.written:,} written to {self.output}, "
-            f"{counts.failed:,} failed{failed}"
-        )
-
-    def _seconds(self) -> float:
-        return max(1e-9, time.monotonic() - self.started)
-
-    def _speed(self, counts: Counts) -> float:
-        return (counts.words - self.earlier_words) / self._seconds()
-
-    def _write(self, event: str, counts: Counts) -> None:
-        done, rest = self.position - self.skipped, self.size - self.position
-        left = self._seconds() * rest / done if done else None if rest else 0
-        fields = {
-            "event": event,
-            **counts._asdict(),
-            "words_per_second": round(self._speed(counts)),
-            "seconds": round(self._seconds(), 1),
-            "seconds_left": None if left is None else round(left),
-        }
-        typer.echo(json.dumps(fields))

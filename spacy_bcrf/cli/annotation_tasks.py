@@ -18,7 +18,6 @@ _ANSWER = ("answer", "_input_hash", "_task_hash", "_timestamp", "_view_id", "_is
 def make_record(
     fields: Fields, uncertainty: float, doc: Doc, predicted: Fields, name: str
 ) -> Fields:
-    """Return the fields of a text with its uncertainty, `predictions` and `alternatives`."""
     return {**fields, "uncertainty": uncertainty, **predicted}
 
 

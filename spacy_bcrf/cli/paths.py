@@ -71,7 +71,6 @@ def write_json_lines(path: Path, values: Iterable[Any]) -> None:
 
 
 def draw(found: Any, path: Path) -> None:
-    """Write the figure of a result as PNG, and say so."""
     with replacing(path) as part:
         found.plot().savefig(part, format="png", dpi=120)
     typer.echo(f"drawn in {path}")

@@ -136,7 +136,6 @@ def rank_cli(
 
 
 def write(records: Iterable[dict[str, Any]], format: Format, output: IO[str]) -> None:
-    """Write JSON lines, or one list for Label Studio."""
     lines = (json.dumps(record, ensure_ascii=False) for record in records)
     if format == "label-studio":
         separator = "[\n"

@@ -74,9 +74,7 @@ def convert(
     align: what becomes of spans that cut tokens, see `make_doc.Align`.
     n_sents: sentences of columns in a Doc; 0 for all of a document. A Doc never crosses the end of
         a document, and each file starts one.
-    scheme: of entity tags in columns, one of `entity_tag_reader.SCHEMES` or "auto".
-    ent_complete: words without an entity tag are O, not missing.
-    shard: number of documents in a file, see `doc_files.Writer`; 0 for one file.
+    scheme, ent_complete: see `EntityTagReader`. shard: see `doc_files.Writer`.
     skip_malformed: skip all records with a problem; or, if False, write nothing if there is one, or
         if a span is left out. By default, skip none of columns, and MOST_SKIPPED of other records.
     timeout: seconds for the tokenizer of a text; 0 for no limit.
@@ -195,7 +193,6 @@ class _Conversion:
         }
 
     def convert(self, sources: Sequence[Source], align: Align, n_sents: int) -> Iterator[Doc]:
-        """Yield the documents of all files. Count what they have and lack."""
         for record in self._merge(self._read(sources, n_sents)):
             try:
                 made = make_doc(record, self.nlp, self.spans_key, align)

@@ -159,7 +159,6 @@ class Writer:
         self._stack = ExitStack()
 
     def add(self, doc: Doc) -> None:
-        """Add a document. A full shard goes to disk."""
         self._docs.add(doc)
         self.n_docs += 1
         if self.shard and len(self._docs) == self.shard:

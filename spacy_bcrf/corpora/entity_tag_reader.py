@@ -64,7 +64,6 @@ class EntityTagReader:
 
     @property
     def n_repaired(self) -> int:
-        """Number of tags that are not valid in `scheme`."""
         return self._repaired[self.scheme]
 
     @property

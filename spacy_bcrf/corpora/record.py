@@ -53,7 +53,6 @@ class Record:
 
     @property
     def n_spans(self) -> int:
-        """Number of all spans, including rejected and repeated spans."""
         return len(self.spans) + len(self.rejected)
 
     def trim(self, span: RecordSpan) -> RecordSpan:

@@ -151,7 +151,11 @@ def _find_input(name: str, output: Path | None) -> tuple[list[Path], int]:
     if path.is_file():
         return [path], 0
     if path.is_dir():
-        below = [file for file in _files_below(path) if not is_output(file)]
+        below = [
+            file
+            for file in find_below(path)
+            if not (is_output(file) or any(x[0] == "." for x in file.relative_to(path).parts))
+        ]
         found = [file for file in below if text_suffix(file) in _READERS]
         if not found:
             raise ValueError(f"{name}: the folder has no file with one of {KNOWN}")
@@ -167,14 +171,6 @@ def _find_input(name: str, output: Path | None) -> tuple[list[Path], int]:
     if not found:
         raise ValueError(f"{name}: there is no such file or folder, and no file matches")
     return found, 0
-
-
-def _files_below(folder: Path) -> list[Path]:
-    return [
-        path
-        for path in find_below(folder)
-        if not any(part[0] == "." for part in path.relative_to(folder).parts)
-    ]
 
 
 # Reading

@@ -116,7 +116,6 @@ def forward(model: Model[InT, OutT], docs: InT, is_train: bool) -> tuple[OutT, C
 
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
-    """Draw all parameters at random. The options determine their sizes."""
     for layer in model.layers:
         layer.initialize()
 

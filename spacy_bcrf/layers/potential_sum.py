@@ -83,7 +83,6 @@ def make_sum(
 
 
 def sum_potentials(parts: Sequence[Potentials], weights: Sequence[float]) -> Potentials:
-    """Return the weighted sum of potentials of the same sequences."""
     unary, transitions = (
         sum(w * scores for w, scores in zip(weights, arrays, strict=True))
         for arrays in zip(*((p.unary, p.transitions) for p in parts), strict=True)
@@ -202,7 +201,6 @@ def start_counting(model: Model[list[Doc], Potentials]) -> Callable[[list[Doc]],
 def resize_output(
     model: Model[list[Doc], Potentials], nO: int, tags_per_label: int = 1, n_chains: int = 1
 ) -> Model[list[Doc], Potentials]:
-    """Set the number of tags of all parts to nO in place."""
     for part in model.layers:
         get_hooks(part).resize(part, nO, tags_per_label, n_chains)
     model.set_dim("nO", nO, force=True)

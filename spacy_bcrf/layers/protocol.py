@@ -127,7 +127,6 @@ class LabelingModel:
 
     @property
     def output_layer(self) -> Model:
-        """The layer with weights by tag."""
         return self.model.get_ref("output_layer")
 
     @property

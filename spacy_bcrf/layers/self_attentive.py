@@ -84,7 +84,7 @@ def SelfAttention(
 
 
 def _attention_layers(
-    width: int, depth: int, heads: int, feed_forward: int, positions: str, window: int
+    width: int, depth: int, heads: int, feed_forward: int, positions: Any, window: int
 ) -> list[Model[Ragged, Ragged]]:
     """Return the network, [] for depth 0. ValueError if an option is out of range."""
     if positions not in ("learned", "sinusoidal"):
@@ -99,7 +99,16 @@ def _attention_layers(
         raise ValueError(f"heads must divide width = {width}, got {heads}")
     if depth == 0:
         return []
-    return [_make_attention(width, depth, heads, feed_forward, positions, window)]
+    require("torch", "torch")
+    from .torch_attention import SelfAttention as Network
+
+    network = Network(width, depth, heads, feed_forward, positions, window)
+    model = PyTorchWrapper(network, _convert_inputs, _convert_outputs)
+    model.set_dim("nI", width)
+    model.set_dim("nO", width)
+    # spaCy sets this attribute to the dropout rate of the training config.
+    model.attrs["dropout_rate"] = 0.0
+    return [model]
 
 
 def _make_embed(width: int, attrs: Sequence[str], rows: Sequence[int]) -> Model[list[Doc], Ragged]:
@@ -122,20 +131,6 @@ def _make_embed(width: int, attrs: Sequence[str], rows: Sequence[int]) -> Model[
         with_array(chain(add(*tables) if len(tables) > 1 else tables[0], Dropout())),
     )
     return embed
-
-
-def _make_attention(width: int, *options: Any) -> Model[Ragged, Ragged]:
-    require("torch", "torch")
-    from . import torch_attention
-
-    model = PyTorchWrapper(
-        torch_attention.SelfAttention(width, *options), _convert_inputs, _convert_outputs
-    )
-    model.set_dim("nI", width)
-    model.set_dim("nO", width)
-    # spaCy sets this attribute to the dropout rate of the training config.
-    model.attrs["dropout_rate"] = 0.0
-    return model
 
 
 def _convert_inputs(model: Model, X: Ragged, is_train: bool) -> tuple[ArgsKwargs, Callable]:

@@ -202,7 +202,6 @@ class Problems:
         return found
 
     def add(self, examples: Sequence[Example], problems: dict[int, str]) -> None:
-        """Add the next examples, and their problems by index."""
         if problems and self.first is None:
             i = min(problems)
             self.first = self.n_docs + i, examples[i].reference.text, problems[i]

@@ -145,7 +145,6 @@ class Settings(BaseModel):
             raise ValueError(f"[{name}] {_explain(error, values)}") from None
 
     def change(self: Self, name: str, changes: dict[str, Any]) -> Self:
-        """Return settings with other values. ValueError as from `read`."""
         return self.read(name, {**dict(self), **changes})
 
     def check(self, name: str, codec: Codec) -> None:

@@ -55,7 +55,6 @@ class Tagger(SequenceLabeler):
         *,
         scorer: Callable | None = score_tags,
     ) -> None:
-        """See `SequenceLabeler`."""
         super().__init__(vocab, model, name, codec, settings, scorer=scorer)
         self._tag_codec = codec
         codec.overwrite = settings.overwrite

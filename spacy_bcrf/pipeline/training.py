@@ -11,7 +11,7 @@ from spacy.errors import Errors
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
-from spacy.util import logger, minibatch
+from spacy.util import minibatch
 from thinc.api import Model
 from tqdm import tqdm
 
@@ -98,7 +98,6 @@ def add_gradient(gradient: Potentials, more: Potentials, times: float = 1) -> No
 
 
 def diverged(pipe: Component, docs: Sequence[Doc], error: NotFiniteError) -> ValueError:
-    """Return the error of a training whose scores are not finite, with a remedy."""
     remedy = (
         "Lower training.optimizer.learn_rate, or set training.optimizer.grad_clip. If the first "
         "step fails, check the vectors"

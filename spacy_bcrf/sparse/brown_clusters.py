@@ -136,7 +136,6 @@ class Window:
         return a, b
 
     def costs(self) -> NDArray[np.float64]:
-        """Return the cost of each merge (S, S) above the diagonal, infinite elsewhere."""
         left, right = self._n.sum(axis=1), self._n.sum(axis=0)
         costs = self._pairs - _h(left[:, None], left) - _h(right[:, None], right)
         is_open = np.triu(self._used[:, None] & self._used, 1)

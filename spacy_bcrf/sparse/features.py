@@ -84,7 +84,6 @@ class Features:
         return any(attribute.name == FREQUENCY for attribute in self._of_word)
 
     def load(self) -> None:
-        """Read the files of gazetteers and word tables. CorpusError if one is malformed."""
         self.gazetteers.load()
         self.tables.load()
         self.tables.tables.pop(VECTOR, None)
@@ -112,7 +111,6 @@ class Features:
     def restore(
         self, phrases: Mapping[str, list[str]], tables: Mapping[str, dict[str, str]]
     ) -> None:
-        """Set the phrases and word tables of a saved model, without reading the files."""
         self.gazetteers.restore(phrases)
         self.tables.restore(tables)
         self.compiled.forget_words()

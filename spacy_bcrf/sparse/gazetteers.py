@@ -63,7 +63,6 @@ class Gazetteers:
         return _restore, (self._sources, self._texts)
 
     def load(self) -> None:
-        """Read the files. Raises CorpusError if one cannot be read or is empty."""
         read = {
             name: _join_phrases(read_phrases(Path(source)))
             for name, source in self._sources.items()
@@ -72,7 +71,6 @@ class Gazetteers:
         self._set(self._texts | read)
 
     def restore(self, phrases: Mapping[str, Sequence[str]]) -> None:
-        """Set the phrases of a saved model, without reading the sources."""
         self._set({name: _join_phrases(list_) for name, list_ in phrases.items()})
 
     def _set(self, texts: dict[str, str]) -> None:

@@ -123,7 +123,6 @@ class SparseChain:
         return self._learner
 
     def set_learner(self, learner: OnlineLearner | None) -> None:
-        """Set the weights of the features of `dictionary`, None to have none."""
         self._learner = learner
 
     def fit_first(self, docs: Sequence[Doc], gold: NDArray, tags: Sequence[str]) -> None:

@@ -48,7 +48,6 @@ class WordTables:
         return new
 
     def load(self) -> None:
-        """Read the files. Raises CorpusError naming the file and line if one is malformed."""
         for name, source in self._sources.items():
             if isinstance(source, str):
                 self.tables[f"{CLUSTER}.{name}"] = read_clusters(Path(source))
@@ -64,7 +63,6 @@ class WordTables:
         }
 
     def restore(self, tables: Mapping[str, dict[str, str]]) -> None:
-        """Set the tables of a saved model, without reading the sources."""
         self.tables = dict(tables)
 
     def find_cluster(self, name: str, lengths: Iterable[int] | None, word: str) -> Iterator[str]:

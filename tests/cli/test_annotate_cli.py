@@ -23,9 +23,9 @@ from spacy.tokens import DocBin
 
 from spacy_bcrf.bulk.manifest import Manifest, describe_inputs
 from spacy_bcrf.bulk.predictor import Predictor
+from spacy_bcrf.bulk.progress import Progress
 from spacy_bcrf.bulk.shards import Counts, Finished
 from spacy_bcrf.bulk.worker import BulkError
-from spacy_bcrf.cli.annotate_cli import _Progress
 from spacy_bcrf.corpora.doc_files import read_docs, write_all
 from spacy_bcrf.corpora.texts import Rejected
 from spacy_bcrf.pipeline.settings import Control
@@ -806,7 +806,7 @@ def test_memory_that_is_too_small_ends_the_run_with_advice(pipeline, here, monke
 
 
 def test_the_time_left_is_unknown_before_the_first_position(capsys):
-    progress = _Progress("out", as_json=True)
+    progress = Progress("out", as_json=True)
     progress.start(100_000_000)
     progress.update(Counts(48, 48, 0, 100), 0)
     assert json.loads(capsys.readouterr().out)["seconds_left"] is None

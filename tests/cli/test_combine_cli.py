@@ -262,9 +262,9 @@ def renamed(folder):
 @pytest.mark.parametrize(
     "make, message",
     [
-        (other_labels, "other labels: PERSON alone in sparse, but FOOD alone in other"),
+        (other_labels, "other labels: LOC, PERSON in sparse, but FOOD, LOC in other"),
         (lambda path: make_pipeline(path, SPARSE, 1, scheme="BIO"), "settings of the tags: {'sch"),
-        (other_tokenizer, "sparse and other have different tokenizers"),
+        (other_tokenizer, "other tokenizers: spacy.Tokenizer.v1 with rules"),
         (other_vectors, "other vectors: none in sparse, but 1 of width 3 in other"),
         (other_components, "components before it: none in sparse, but sentencizer in other"),
         (renamed, "no enabled component of spacy-bcrf in common: sparse has ner; other has enti"),

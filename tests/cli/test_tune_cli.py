@@ -174,9 +174,8 @@ def test_a_network_that_cannot_be_summed_is_named_before_the_search(folder, netw
     nlp = spacy.load(network)
     nlp.get_pipe("ner").add_label("LOC")
     nlp.to_disk("other")
-    assert message_of("other").startswith(
-        "ner has other labels: no label alone in the config, but LOC alone in other"
-    )
+    message = message_of("other")
+    assert message.startswith("ner has other labels: ") and ", LOC in other" in message
     assert message_of("missing").startswith("missing: the pipeline cannot be")
 
 

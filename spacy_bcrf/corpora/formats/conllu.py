@@ -95,20 +95,17 @@ class _Builder:
 
     def add(self, line: Line) -> None:
         if line.text.startswith("#"):
-            self._add_comment(line)
+            if self.last_row:
+                raise line.error("a comment within a sentence; expected a blank line before it")
+            key, equals, value = line.text[1:].partition("=")
+            if key.strip() == "text" and equals:
+                self.text = value.strip()
+            elif key.split()[:1] == ["newdoc"]:
+                self.sentence.starts_document = True
         elif line.problem is not None:
             raise line.error(line.problem)
         else:
             self._add_row(line)
-
-    def _add_comment(self, line: Line) -> None:
-        if self.last_row:
-            raise line.error("a comment within a sentence; expected a blank line before it")
-        key, equals, value = line.text[1:].partition("=")
-        if key.strip() == "text" and equals:
-            self.text = value.strip()
-        elif key.split()[:1] == ["newdoc"]:
-            self.sentence.starts_document = True
 
     def _add_row(self, line: Line) -> None:
         self.last_row = line

@@ -131,7 +131,13 @@ class _SpanReader:
         if self.text is not None:
             if in_tokens:
                 start, end = self._words_in_text[start][0], self._words_in_text[end - 1][1]
-            self._compare_text(span, start, end, what)
+            # Without white space, because tools change it.
+            own, content = span.get("text"), self.text[start:end]
+            if isinstance(own, str) and _squeeze(own) != _squeeze(content):
+                raise Problem(
+                    "another text",
+                    f'{what} {start}:{end} is {content[:60]!r}, but its "text" is {own[:60]!r}',
+                )
         label = span["label"]
         if isinstance(label, list) and not label:
             raise Problem(
@@ -186,16 +192,6 @@ class _SpanReader:
                     f'"{key}" of a {what} must be an integer, got {_show(bound)}: {_show(span)}',
                 )
         return span[keys[0]], span[keys[1]] + by_token
-
-    def _compare_text(self, span: dict[str, Any], start: int, end: int, what: str) -> None:
-        """Compare the span's own text, without white space, because tools change it."""
-        assert self.text is not None
-        own, content = span.get("text"), self.text[start:end]
-        if isinstance(own, str) and _squeeze(own) != _squeeze(content):
-            raise Problem(
-                "another text",
-                f'{what} {start}:{end} is {content[:60]!r}, but its "text" is {own[:60]!r}',
-            )
 
 
 def _squeeze(text: str) -> str:

@@ -25,7 +25,6 @@ class Encoder(Packing):
 
     @classmethod
     def of(cls, node: Model) -> "Encoder | None":
-        """Return the encoder of a layer, None if it is of another kind."""
         found = match_encoder(node) if node._func in (encode, with_array) else None
         return found and cls(*found, residual=True)
 
@@ -41,7 +40,6 @@ class Embedding(Packing):
 
     @classmethod
     def of(cls, node: Model) -> "Embedding | None":
-        """Return the embedding of a layer, None if it is of another kind."""
         found = match_embedding(node) if node._func in (embed, chain) else None
         return found and cls(found)
 

@@ -50,7 +50,6 @@ class MaxoutBlock:
 
     @classmethod
     def of(cls, node: Model) -> "MaxoutBlock":
-        """Return the parts of a layer. Unsupported for a number of pieces without kernels."""
         inner, dropout = node.layers
         maxout, norm = inner.layers
         found = cls(maxout, norm, dropout)
@@ -64,12 +63,10 @@ class MaxoutBlock:
 
     @property
     def params(self) -> list[tuple[Model, str]]:
-        """The layers and names of the parameters, in the order of the kernels."""
         return [(self.maxout, "W"), (self.maxout, "b"), (self.norm, "G"), (self.norm, "b")]
 
     @property
     def rate(self) -> float:
-        """The dropout rate, 0 if dropout is off."""
         return self.dropout.attrs["dropout_rate"] if self.dropout.attrs["is_enabled"] else 0.0
 
 

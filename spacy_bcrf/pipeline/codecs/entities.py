@@ -24,7 +24,7 @@ from spacy_bcrf.annotation.partial import (
     AMBIGUOUS,
     INCORRECT,
     PartialAnnotation,
-    check_contradictions,
+    find_contradictions,
     find_labels,
 )
 
@@ -57,7 +57,6 @@ class EntityCodec(PartialSpanCodec):
         self.set_keys(incorrect_spans_key, ambiguous_spans_key)
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
-        """Set the labels, their tags, and the values of ENT_IOB and ENT_TYPE by tag."""
         super().set_labels(labels, strings)
         opening = (self.scheme.first, self.scheme.single)
         codes = [BEGIN if prefix in opening else INSIDE for prefix in self.scheme.prefixes]
@@ -109,7 +108,8 @@ class EntityCodec(PartialSpanCodec):
         iob, types = values.T
         if partial.allowed or partial.ambiguous or partial.incorrect:
             entities = self.entities.spans(iob, types)
-            check_contradictions(example.predicted, partial, entities)
+            if problems := [*find_contradictions(example.predicted, partial, entities)]:
+                raise ValueError("; ".join(problems))
         wrong = self.entities.constrain(allowed, iob, partial)
         return [(0, self.entities.pin(allowed, *span)) for span in wrong]
 

@@ -178,7 +178,6 @@ class TagCodec(Codec):
     def write(
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
-        """Set the tags; an UNKNOWN tag is empty. Preset tags stay unless `overwrite` is set."""
         # NumPy is slow for arrays of a few tokens.
         all_ids = np.concatenate(tags)
         values = np.where(all_ids[:, None] == UNKNOWN, 0, self._values[all_ids])

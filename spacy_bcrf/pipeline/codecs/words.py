@@ -45,7 +45,6 @@ class WordCodec(SpanCodec):
         check_upos(self._attribute, label)
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
-        """Set the labels, their tags, and the values of TAG and POS by tag."""
         super().set_labels(labels, strings)
         values = zip(labels, self._label_values, strict=True)
         words = [(value, value if label in UPOS else 0) for label, value in values]
@@ -107,7 +106,6 @@ class WordCodec(SpanCodec):
     def write(
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
-        """Merge characters into words. RETURNS new documents."""
         ids = np.concatenate(tags)
         starts = self.entities.may_start[ids]
         merged = merge_characters(docs, starts, self._ids, self._values[ids[starts]])
