@@ -157,7 +157,6 @@ def _describe(found: Inspection) -> Iterator[str]:
 
 
 def show(name: str, reports: dict[str, GoldReport]) -> Iterator[str]:
-    """Yield the lines of a component's tables and warnings."""
     yield f"[components.{name}]"
     for columns in (DOCS, TOKENS):
         rows = [

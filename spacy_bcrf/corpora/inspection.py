@@ -76,7 +76,6 @@ class Inspection:
 
 
 def _only(found: dict[int, T], problems: dict[int, str], default: T) -> T:
-    """Return the annotation of a single example. ValueError for its problem."""
     if problems:
         raise ValueError(problems[0])
     return found.get(0, default)

@@ -165,7 +165,6 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
 
 
 def param_shapes(model: Model[InT, OutT]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a head's own parameters."""
     nO, width, layers = model.get_dim("nO"), model.get_dim("nI"), _layers_by_name(model)
     if _HIDDEN in layers:
         width = layers[_HIDDEN].get_dim("nO")

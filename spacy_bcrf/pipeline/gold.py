@@ -121,7 +121,6 @@ def find_cause(codec: Codec, example: Example) -> str:
 
 
 def find_trimmed(codec: Codec, doc: Doc) -> list[Span]:
-    """Return the spans of a gold document that start or end on whitespace."""
     spans = codec.find_spans(doc) if codec.unit == "span" else []
     return list(filter(has_space_edge, spans))
 

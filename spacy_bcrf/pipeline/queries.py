@@ -46,7 +46,6 @@ class Alternative(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The annotation as text."""
         shown = [f"{x.label_} {x.text!r}" if isinstance(x, Span) else str(x) for x in self[0]]
         return ", ".join(shown) or "no spans"
 

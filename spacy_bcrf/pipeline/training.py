@@ -11,7 +11,7 @@ from spacy.errors import Errors
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
-from spacy.util import minibatch
+from spacy.util import logger, minibatch
 from thinc.api import Model
 from tqdm import tqdm
 

@@ -381,7 +381,6 @@ class SparseChain:
         return pack(self.save()) if self.is_ready else b""
 
     def save(self) -> SavedChain:
-        """Return the parts of the chain, which has weights."""
         n_tags, n_general = self.learner.n_tags, self.learner.n_general
         weights = self.learner.weights[:, :n_tags]
         features = weights[n_general:]
@@ -416,7 +415,6 @@ class SparseChain:
         return self.load(unpack(data)) if data else self
 
     def load(self, saved: SavedChain) -> "SparseChain":
-        """Load what `unpack` returned, see `from_bytes`."""
         from bcrf.kernels.sparse import Dictionary
 
         features = self.features

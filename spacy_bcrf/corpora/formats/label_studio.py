@@ -59,7 +59,6 @@ def count_regions(task: dict[str, Any]) -> int:
 
 
 def _find_text(data: dict[str, Any]) -> str:
-    """Return the field `text`, or the only string."""
     keys = ["text"] if "text" in data else [k for k, v in data.items() if isinstance(v, str)]
     if len(keys) != 1:
         found = ", ".join(data) or "nothing"

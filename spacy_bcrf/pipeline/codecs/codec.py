@@ -119,7 +119,6 @@ class Codec(Protocol):
 
     @property
     def n_tags(self) -> int:
-        """The number of tags of one chain."""
         return len(self.tags) // self.n_chains
 
     def count_layers(self, example: Example) -> Counter[tuple[str, int]]:

@@ -50,7 +50,6 @@ State = tuple[Span | None, ...]
 
 
 def _states(spans: Collection[Span], token: int, n_layers: int) -> Iterator[State]:
-    """Yield the joint states of L layers at a token."""
     here = {span for span in spans if span[0] <= token < span[1]}
     for state in product([None, *here], repeat=n_layers):
         if here <= {*state}:
