@@ -164,12 +164,12 @@ def test_lists_that_no_reader_takes_are_counted_by_name(folder, more):
     tokens = {"tokens": ["Ada", "left"], "pos_tags": ["NN", "VB"], **more}
     spans = [{"token_start": 0, "token_end": 0, "label": "PER"}]
     records = [
-        {**tokens, "spans": spans, "relations": [{"head": 0}], "entities": [[0, 1, "X"]]},
+        {**tokens, "spans": spans, "relations": [{"head": 0}], "options": [{"id": 1}]},
         {**tokens, "text": "Ada left", "spans": spans, "relations": [], "meta": {"of": [1]}},
     ]
     write(folder / "a.jsonl", *records)
     result = run("a.jsonl", "a.spacy")
-    for expected in ('2 lists "pos_tags"', '1 lists "relations"', '1 lists "entities"'):
+    for expected in ('2 lists "pos_tags"', '1 lists "relations"', '1 lists "options"'):
         assert f"{expected} left out" in result.stdout
     assert result.stdout.count("lists") == 3
 

@@ -309,6 +309,21 @@ def test_line_breaks_blank_lines_byte_order_marks_and_compression(tmp_path, suff
 
 
 @pytest.mark.parametrize(
+    "more",
+    [
+        {"relations": [{"from_id": 1, "to_id": 2}], "Comments": ["O"]},
+        {"chunk_tags": ["B-NP"], "meta": {"authors": ["Ann"]}, "sents": [{"start": 0, "end": 1}]},
+        {"topic": {"choices": ["news", "sport"]}, "mentions": [], "label": "news"},
+    ],
+)
+@pytest.mark.parametrize("name", ["spans", "entities", "ents"])
+def test_lists_beside_the_spans_that_are_no_entities(tmp_path, name, more):
+    spans = [{"start": 0, "end": 1, "label": "PER"}]
+    (doc,), _, problems = convert(tmp_path, json.dumps({"text": "a", name: spans, **more}))
+    assert [ent.label_ for ent in doc.ents] == ["PER"] and not problems
+
+
+@pytest.mark.parametrize(
     "record, reason, message",
     [
         ('{"text": "a"', "no JSON", "no JSON: Expecting ',' delimiter at column 13"),
@@ -320,7 +335,12 @@ def test_line_breaks_blank_lines_byte_order_marks_and_compression(tmp_path, suff
         (
             {"text": "a", "entities": [[0, 1, "PER"]], "label": [[0, 1, "LOC"]]},
             "several annotations",
-            'found entities and label; expected one, or "spans"',
+            "found entities and label; expected one of them",
+        ),
+        (
+            {"text": "a", "spans": [], "entities": [[0, 1, "PER"]]},
+            "several annotations",
+            "found spans and entities; expected one of them",
         ),
         ({"text": "a", "label": [[0, 1]]}, "wrong type", "a span must be an object, got [0, 1]"),
         (
@@ -341,6 +361,21 @@ def test_line_breaks_blank_lines_byte_order_marks_and_compression(tmp_path, suff
         ({"text": "a", "entity": [[0, 1, "PER"]]}, "unread list", 'the list "entity" is not read'),
         ({"text": "a", "Spans": [{"start": 0}]}, "unread list", 'the list "Spans" is not read'),
         ({"tokens": ["a"], "iob": ["B-PER"]}, "unread list", 'the list "iob" is not read'),
+        (
+            {"text": "a", "entities": [], "mentions": [{"start": 0}]},
+            "unread list",
+            'the list "mentions" is not read',
+        ),
+        (
+            {"text": "a", "spans": [], "labels2": [[0, 1, "LOC"]]},
+            "unread list",
+            'the list "labels2" is not read',
+        ),
+        (
+            {"text": "a", "ents": [], "spans": {}, "entities": [[0, 1, "LOC"]]},
+            "unread list",
+            'the list "entities" is not read',
+        ),
         ({"text": "a", "x": {"y": [1]}}, "unread list", 'the list "x" is not read'),
         (
             {"text": "a", "annotations": [{"label": 2, "start_offset": 0, "end_offset": 1}]},

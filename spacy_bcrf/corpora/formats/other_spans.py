@@ -21,9 +21,15 @@ from bcrf.io.json_objects import Problem
 from bcrf.schemes import read_spans
 
 _NAMES = (
-    *("ner_tags", "tags", "entities", "ents", "label", "labels", "span", "annotations", "ner"),
+    *("spans", "ner_tags", "tags", "entities", "ents", "label", "labels", "span", "annotations"),
+    "ner",
 )
 _READ = ("spans", "rejected", "tokens", "tokenized_text", "annotated_labels", "meta")
+_BESIDE = (
+    *("relations", "events", "clusters", "sents", "chunk_tags", "pos_tags", "options"),
+    *("Comments", "comments", "metadata", "_"),
+)
+"""Fields that are no entities if a record has entities under another name."""
 _NAMES_OF_FIELDS = {"start_offset": "start", "end_offset": "end", "labels": "label"}
 _TAG = re.compile(r"[BILUES]-.+|[BILUEO]", re.IGNORECASE)
 _PREFIXED = re.compile(r"[BILUES]-.", re.IGNORECASE)
@@ -42,6 +48,7 @@ def translate_spans(
     """
     groups = fields.get("spans")
     if isinstance(groups, dict) and (groups or "ents" in fields):
+        _check_unread(fields, (*_READ, *_BESIDE, "ents"))
         if spans_key in groups:
             return [*groups[spans_key]]
         if spans_key or (groups and not fields.get("ents")):
@@ -49,24 +56,17 @@ def translate_spans(
                 "span groups", f"has the span groups {', '.join(groups)}; see --spans-key"
             )
         return [*map(_read_span, fields.get("ents") or ())]
-    if groups is not None:
-        if not isinstance(groups, list):
-            raise Problem("wrong type", f'"spans" must be a list, got {json.dumps(groups)[:60]}')
-        return groups
+    if not isinstance(groups, list | None):
+        raise Problem("wrong type", f'"spans" must be a list, got {json.dumps(groups)[:60]}')
     found = [name for name in _NAMES if isinstance(fields.get(name), list)]
     if len(found) > 1:
-        raise Problem(
-            "several annotations", f'found {" and ".join(found)}; expected one, or "spans"'
-        )
+        raise Problem("several annotations", f"found {' and '.join(found)}; expected one of them")
+    _check_unread(fields, (*_READ, *_BESIDE, *found) if found else _READ)
     if not found:
-        if unread := [key for key, value in fields.items() if _may_be_spans(key, value)]:
-            raise Problem(
-                "unread list",
-                f"the list {json.dumps(unread[0])} is not read; expected annotation as "
-                f'"spans", or {", ".join(_NAMES)}',
-            )
         return None
     name, values = found[0], fields[found[0]]
+    if name == "spans":
+        return values
     if "tokenized_text" in fields:
         return [_read_span(item, "token_start", "token_end") for item in values]
     are_tags = values and all(value is None or isinstance(value, str | int) for value in values)
@@ -95,19 +95,34 @@ def find_unread(fields: dict[str, Any]) -> list[str]:
     return [
         key
         for key, value in fields.items()
-        if key not in read and (_may_be_spans(key, value) or (value and isinstance(value, list)))
+        if key not in read and ((value and isinstance(value, list)) or _may_be_spans(value))
     ]
 
 
-def _may_be_spans(key: str, value: Any) -> bool:
-    """Return whether a field without a known name has objects, lists or entity tags."""
-    if key in _READ or not value:
-        return False
-    if isinstance(value, dict):
-        return any(isinstance(inner, list) and inner for inner in value.values())
-    return isinstance(value, list) and (
-        any(isinstance(item, dict | list) for item in value)
-        or all(isinstance(item, str) and _TAG.fullmatch(item) for item in value)
+def _check_unread(fields: dict[str, Any], known: Sequence[str]) -> None:
+    """Raise Problem for a field without a known name that may have spans."""
+    unread = [key for key, value in fields.items() if key not in known and _may_be_spans(value)]
+    if unread:
+        raise Problem(
+            "unread list",
+            f"the list {json.dumps(unread[0])} is not read; expected annotation as one of "
+            f"{', '.join(_NAMES)}, and nowhere else",
+        )
+
+
+def _may_be_spans(value: Any) -> bool:
+    """Return whether a value has objects, lists or entity tags."""
+    if isinstance(value, dict):  # Label Studio's JSON-MIN has several labels of a text as choices
+        return any(
+            isinstance(inner, list) and inner for key, inner in value.items() if key != "choices"
+        )
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and (
+            any(isinstance(item, dict | list) for item in value)
+            or all(isinstance(item, str) and _TAG.fullmatch(item) for item in value)
+        )
     )
 
 
