@@ -65,7 +65,8 @@ def make_doc(
     entity and rejected is left out.
     """
     if spans_key is not None and record.missing:
-        word = (record.words or ())[record.missing[0][0]]
+        content: Sequence[str] = (record.words or ()) if record.text is None else record.text
+        word = "".join(content[slice(*record.missing[0])])
         raise Problem(
             "missing tags",
             f"{word!r} has no tag, but other words of the document do; a span group needs all "

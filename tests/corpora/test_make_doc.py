@@ -140,3 +140,8 @@ def test_words_that_are_not_in_the_text():
     with pytest.raises(Problem) as caught:
         make(words=["Eve"])
     assert caught.value.reason == "not tokenized"
+
+
+def test_a_missing_tag_in_a_span_group_is_named_by_its_word_in_the_text():
+    with pytest.raises(Problem, match="'Lovelace' has no tag"):
+        make(words=TEXT.split(), key="sc", missing=[(4, 12)])

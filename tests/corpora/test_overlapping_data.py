@@ -146,6 +146,23 @@ def test_incomplete_json_leaves_all_labels_open(tmp_path):
     assert gold.tags.sum(axis=1).tolist() == [1, 5, 1, 1]
 
 
+def test_brat_with_byte_order_marks(tmp_path):
+    (tmp_path / "a.txt").write_text("Ada left", encoding="utf-8-sig")
+    file = tmp_path / "a.ann"
+    file.write_text("T1\tPER 1 4\tAda\n*\tEquiv T1 T1\n", encoding="utf-8-sig")
+    result, spans = convert(tmp_path, str(file), "--spans-key", "sc")
+    assert spans == [[("Ada", "PER")]]
+    assert "1 relations, events, attributes and notes left out" in result.output
+
+
+@pytest.mark.parametrize("line", ["t1\tPER 0 3\tAda", " T1\tPER 0 3\tAda", "PER 0 3\tAda"])
+def test_brat_counts_no_malformed_line_as_a_note(tmp_path, line):
+    write(tmp_path / "a.txt", "Ada left")
+    result, spans = convert(tmp_path, write(tmp_path / "a.ann", line), "--spans-key", "sc")
+    assert result.exit_code == 1 and spans is None
+    assert f"a.ann:1: {line!r}; expected an entity such as" in result.output
+
+
 def test_brat_cuts_entities_at_line_breaks_alone(tmp_path):
     write(tmp_path / "a.txt", "sit\namet or\u2028Ada")
     file = write(tmp_path / "a.ann", "T1\tPER 0 3;4 8\tsit amet\r\nT2\tPER 9 15\tor\u2028Ada\n")

@@ -15,6 +15,7 @@ from typing import Any
 from bcrf.io.json_objects import Problem
 from bcrf.io.text import CorpusError
 
+_BOM = "\ufeff"
 _ENTITY = re.compile(r"(\S+) (\d+ \d+(?:;\d+ \d+)*)")
 
 
@@ -25,15 +26,18 @@ def read_fields(path: Path, left_out: Counter[str]) -> dict[str, Any]:
     file is missing or not UTF-8, Problem naming a malformed line.
     """
     text, annotation = (_read(path.with_suffix(suffix)) for suffix in (".txt", ".ann"))
+    if text.startswith(_BOM):
+        text = " " + text.removeprefix(_BOM)  # offsets count it
     spans = []
-    for number, line in enumerate(annotation.split("\n"), 1):
+    for number, line in enumerate(annotation.removeprefix(_BOM).split("\n"), 1):
         if not line.strip():
             continue
-        if not line.startswith("T"):
+        if line[0] in "REAMN#*":
             left_out["relations, events, attributes and notes"] += 1
             continue
         columns = line.rstrip("\r").split("\t")
-        match = _ENTITY.fullmatch(columns[1]) if len(columns) == 3 else None
+        is_entity = line[0] == "T" and len(columns) == 3
+        match = _ENTITY.fullmatch(columns[1]) if is_entity else None
         if match is None:
             raise Problem(
                 "malformed line",
