@@ -32,6 +32,8 @@ from .labels import read_labels
 from .paths import check_output_file
 
 _ENT_KEY = "NER"
+_PREFIXED = ("B-PER",)
+"""An example of the tags of CoNLL-U and `.iob` lines, which all need a prefix."""
 _FORMATS = {
     ".conllu": "conllu",
     ".conll": "columns",
@@ -161,14 +163,15 @@ def convert_cli(
         check_output_file(output, *paths)
 
     def reader(path: Path) -> Reader | str:
-        name = _find_format(path, format, report)
+        has_columns = bool(word_column or tag_column or ent_column)
+        name = _find_format(path, format, has_columns, report)
         if name in RECORD_FORMATS:
             return name
         if name == "conllu":
             key = _choose_key(path, report) if ent_key is None else ent_key
-            return partial(read_conllu, tag=tag, ent_key=key)
+            return partial(_read_tags, read_conllu, _PREFIXED, tag=tag, ent_key=key)
         if name == "iob":
-            return read_iob_lines
+            return partial(_read_tags, read_iob_lines, _PREFIXED)
         word, entities = _choose_columns(path, word_column, ent_column, report)
         if word_column is None and not (tag_column or has_words(path, word)):
             raise ValueError(
@@ -207,24 +210,32 @@ def convert_cli(
     return f"python -m spacy bcrf debug {output}"
 
 
-def _find_format(path: Path, format: Format, report: Callable[[str], object]) -> str:
+def _find_format(
+    path: Path, format: Format, has_columns: bool, report: Callable[[str], object]
+) -> str:
+    """Return the format of a file. has_columns: whether the caller has chosen columns.
+
+    Content wins over an extension of columns, which files of many formats have.
+    """
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; expected files{_suggest(path)}")
     if format != "auto":
         return format
     suffix = text_suffix(path)
-    found = (
-        recognize_format(path) if suffix not in _FORMATS or _FORMATS[suffix] == "columns" else ""
-    )
-    if suffix in _FORMATS and found not in ("webanno", "iob"):
-        return _FORMATS[suffix]
+    expected = _FORMATS.get(suffix)
+    if expected not in (None, "columns") or (expected and has_columns):
+        return str(expected)
+    found = recognize_format(path) or expected
+    if found == "conllu" and expected and guess_columns(path) != Columns():
+        found = expected  # ten columns with one of entity tags
     if found is None:
         raise ValueError(
             f"{path}: unknown extension {suffix!r}, and content; expected one of "
             f"{' '.join(_FORMATS)}, or "
             f"--format {', '.join(get_args(Format)[1:])}"
         )
-    report(f"{path}: is read as {found}, by its content (see --format)")
+    if found != expected:
+        report(f"{path}: is read as {found}, by its content (see --format)")
     return found
 
 

@@ -94,10 +94,17 @@ def convert(
     with Writer(output, shard, _ATTRS) as writer:
         for doc in conversion.convert(sources, align, n_sents):
             writer.add(doc)
-        most = {True: 1.0, False: 0.0, None: MOST_SKIPPED * (counts.unit == "records")}
         n_skipped = counts.skipped.total()
+        n_records = counts.records - counts.ignored.total()
+        most = {
+            True: n_records,
+            False: 0,
+            None: MOST_SKIPPED * (n_records - conversion.n_sentences),
+        }
         wrong = []
-        if n_skipped > most[skip_malformed] * (counts.records - counts.ignored.total()):
+        if n_skipped > most[skip_malformed] or (
+            skip_malformed is None and conversion.n_skipped_sentences
+        ):
             wrong = [
                 f"{output}: not written, because {n_skipped:,} of {counts.records:,} {counts.unit} "
                 f"have a problem; --skip-malformed leaves them out: {counts}"
@@ -175,6 +182,8 @@ class _Conversion:
         self.labels, self.tags = _split_names(names)
         self.nlp, self.spans_key, self.entity_reader = nlp, spans_key, entity_reader
         self.counts, self.problems = Counts(), Problems()
+        self.n_sentences = self.n_skipped_sentences = 0
+        """Records of columns."""
         self.overlap = ""
         """The first overlap."""
         self._readers: dict[str, Callable[[dict[str, Any], str], Record]] = {
@@ -214,7 +223,8 @@ class _Conversion:
         with bar:
             for path, reader in sources:
                 bar.set_description(path.name, refresh=False)
-                n_before, is_empty = self.counts.records, True
+                n_before, n_skipped = self.counts.records, self.counts.skipped.total()
+                is_empty = True
                 try:
                     for pair in self._read_file(path, reader, bar.update, n_sents):
                         is_empty = False
@@ -223,6 +233,9 @@ class _Conversion:
                         raise CorpusError(f"{path}: no records; expected at least one")
                 except CorpusError as error:
                     self.problems.fail(error)
+                if callable(reader):  # whoever asked for the next record has counted the last one
+                    self.n_sentences += self.counts.records - n_before
+                    self.n_skipped_sentences += self.counts.skipped.total() - n_skipped
 
     def _read_file(
         self, path: Path, reader: Reader | str, advance: Callable[[int], object], n_sents: int

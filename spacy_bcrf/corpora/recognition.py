@@ -10,7 +10,7 @@ from typing import NamedTuple
 from bcrf.io.text import scan_lines
 
 from .formats.columns import find_separator, is_row, split_row
-from .formats.conllu import read_misc
+from .formats.conllu import UPOS, read_misc
 from .formats.webanno import MARK
 
 N_LINES = 2000
@@ -61,7 +61,10 @@ def recognize_format(path: Path) -> str | None:
     if _IOB_LINE.fullmatch(first):
         return "iob"
     rows = _read_rows(path)
-    if rows and all(len(row) == 10 and _CONLLU_ID.fullmatch(row[0]) for row in rows):
+    # CoNLL-X has ten columns too, but other parts of speech.
+    if rows and all(
+        len(row) == 10 and _CONLLU_ID.fullmatch(row[0]) and row[3] in UPOS for row in rows
+    ):
         return "conllu"
     return "columns" if rows and len(rows[0]) > 1 else None
 

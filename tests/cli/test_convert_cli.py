@@ -351,3 +351,43 @@ def test_tags_of_other_forms(folder, text, label):
 def test_several_tags_in_a_column_are_refused(folder, tag):
     (folder / "t.tsv").write_text(f"Ada\t{tag}\nran\tO\n")
     assert f"'{tag}' is no entity tag" in run("t.tsv", "o.spacy", exit_code=1).stderr
+
+
+def test_content_wins_over_an_extension_of_columns(folder):
+    (folder / "x.txt").write_text('{"text": "Ada left", "entities": [[0, 3, "PER"]]}\n' * 2)
+    (folder / "y.conll").write_text(ROW.format("NE=B-PER", "NE=O"))
+    for name, format in (("x.txt", "json"), ("y.conll", "conllu")):
+        result = run(name, "o.spacy")
+        assert result.stderr.startswith(f"{name}: is read as {format}, by its content")
+        assert [(ent.text, ent.label_) for ent in load("o.spacy")[0].ents] == [("Ada", "PER")]
+    assert load("o.spacy")[0][0].pos_ == "PROPN"
+    # Chosen columns, a column of entity tags, and CoNLL-X are no CoNLL-U.
+    run("y.conll", "o.spacy", "--word-column", 2, "--tag-column", 4, "--ent-column", 0)
+    assert [token.tag_ for token in load("o.spacy")[0]] == ["PROPN", "VERB"]
+    (folder / "y.conll").write_text(ROW.format("PER", "O"))
+    assert "entity tags in column -1" in run("y.conll", "o.spacy").stderr
+    (folder / "y.conll").write_text(ROW.format("_", "_").replace("PROPN", "NNP"))
+    assert "expected --word-column" in run("y.conll", "o.spacy", exit_code=1).stderr
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [("l.iob", "Ada|b-per ran|o\n"), ("l.conllu", ROW.format("NE=b-per", "NE=o"))],
+)
+def test_entity_tags_in_lower_case(folder, name, text):
+    (folder / name).write_text(text)
+    run(name, "o.spacy")
+    assert [(ent.text, ent.label_) for ent in load("o.spacy")[0].ents] == [("Ada", "per")]
+
+
+def test_a_malformed_sentence_is_refused_beside_records_too(folder):
+    (folder / "bad.conll").write_text("a\tO\nb\n\n" + GOOD)
+    (folder / "many.jsonl").write_text('{"text": "Ada", "spans": []}\n' * 20)
+    result = run("many.jsonl", "bad.conll", "o.spacy", exit_code=1)
+    assert "o.spacy: not written, because 1 of 23 records have a problem" in result.stderr
+    run("many.jsonl", "bad.conll", "o.spacy", "--skip-malformed")
+    assert len(load("o.spacy")) == 22
+    # Columns do not make more bad records acceptable.
+    (folder / "bad.jsonl").write_text('{"text": "Ada", "spans": []}\n' * 8 + '{"text": 1}\n')
+    (folder / "many.conll").write_text(GOOD * 20)
+    run("bad.jsonl", "many.conll", "o.spacy", exit_code=1)

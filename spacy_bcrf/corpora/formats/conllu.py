@@ -11,7 +11,8 @@ from spacy_bcrf.corpora.sentence import OnMalformed, Sentence, raise_error
 from spacy_bcrf.corpora.spacing import align, join
 
 _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-_UPOS = frozenset(IDS) - {"", "EOL"}
+UPOS = frozenset(IDS) - {"", "EOL"} | {"_"}
+"""Values of the column UPOS, `_` if missing."""
 _MISSING_ENTITY = ("_", "-", "")
 
 # At most nine digits: int() refuses numbers of thousands of digits.
@@ -136,8 +137,10 @@ class _Builder:
         if int(columns[0]) != len(self.words) + 1:
             raise line.error(f"word {columns[0]}; expected {len(self.words) + 1}")
         upos = columns[3]
-        if upos != "_" and upos not in _UPOS:
-            raise line.error(f"UPOS {upos!r}; expected _ or one of {' '.join(sorted(_UPOS))}")
+        if upos not in UPOS:
+            raise line.error(
+                f"UPOS {upos!r}; expected _ or one of {' '.join(sorted(UPOS - {'_'}))}"
+            )
         misc = read_misc(columns[9])
         entity = misc.get(self.ent_key, "")
         tag = columns[self.tag_column]
