@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hmac
 import math
-import re
-import unicodedata
-from collections import defaultdict
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,16 +18,13 @@ from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.settings import Control, check_promise
 
 from .control.risk import binomial_interval
+from .folding import Folded, fold, fold_name, is_sign
 from .loading import annotate_before, find_labeler
+from .replacer import Replacer
 from .result import Result, make_axes, plot_interval
-
-STYLES = ("label", "surrogate", "mask")
 
 MIN_POOLED = 0.1
 """Smallest pooled posterior of a string whose occurrences are all replaced."""
-
-_POSSESSIVE = re.compile("['\u2019]s?$", re.IGNORECASE)
-_CLASSES = ("aeiou", "bcdfghjklmnpqrstvwxyz", "0123456789")
 
 
 class Region(NamedTuple):
@@ -47,49 +41,19 @@ class Region(NamedTuple):
 
 
 class Redacted(NamedTuple):
-    """A redacted text. spans: the replacements, in its characters. regions: in the old ones."""
+    """A redacted text. spans: the replacements, in its characters. regions: in the old ones.
+
+    left: the places in it where a found string, or one of its words, still stands.
+    """
 
     text: str
     spans: list[Region]
     regions: list[Region]
+    left: list[Region]
 
     def to_json(self) -> dict[str, Any]:
         """Return text and spans as JSON values, without anything of the old text."""
         return {"text": self.text, "spans": [span._asdict() for span in self.spans]}
-
-
-class Replacer:
-    """Replacements of one style. key: of surrogates, which are equal for equal words and keys."""
-
-    def __init__(self, style: str, key: bytes) -> None:
-        if style not in STYLES:
-            raise ValueError(f"style must be one of {', '.join(STYLES)}, got {style!r}")
-        self.style, self.key = style, key
-
-    def replace(self, text: str, label: str) -> str:
-        """Return the replacement. Surrogates and masks keep length, case, digits and signs."""
-        if self.style == "label":
-            return f"[{label}]"
-        return re.sub(r"[^\W_]+", self._replace_word, unicodedata.normalize("NFC", text))
-
-    def _replace_word(self, word: re.Match) -> str:
-        digest = hmac.digest(self.key, word[0].casefold().encode(), "sha256")
-        found = [self._replace_character(x, digest[i % len(digest)]) for i, x in enumerate(word[0])]
-        return "".join(found)
-
-    def _replace_character(self, character: str, n: int) -> str:
-        plain = unicodedata.normalize("NFKD", character)[0].lower()
-        if self.style == "mask":
-            new = "#" if character.isnumeric() else "x"
-        else:
-            of_kind = next((kind for kind in _CLASSES if plain in kind), "")
-            if of_kind:  # never the same character
-                place = of_kind.index(plain) + 1 + n % (len(of_kind) - 1)
-                new = of_kind[place % len(of_kind)]
-            else:
-                new = chr((ord(plain) & ~31) | (n & 31))
-                new = new if new.isalpha() and new.lower() != plain else "x"
-        return new.upper() if character.isupper() else new
 
 
 def redact(
@@ -106,7 +70,8 @@ def redact(
     It replaces the spans of the component's recall promise, the entities of earlier components, and
     all further occurrences in the document of the found strings and their words, whose pooled
     posterior is at least MIN_POOLED: the mean over the occurrences of the probability to be in a
-    span. Case and possessives do not matter.
+    span. Strings are compared by `Folded`, without possessives. Then it looks for them in its own
+    output: `Redacted.left`.
 
     style: "label", "surrogate" (other words of the same form) or "mask". threshold: of posteriors,
     None for the promise. key: a secret for surrogates. ValueError without a promise or threshold.
@@ -128,11 +93,11 @@ def redact(
         annotated, before = list(annotate_before(nlp, name, batch)), labeler.control
         labeler.control = promise
         try:
-            found = list(find_regions(labeler, annotated))
+            found = list(find_spans(labeler, annotated))
         finally:
             labeler.control = before
-        for doc, regions in zip(annotated, found, strict=True):
-            yield _replace_regions(doc.text, regions, replacer)
+        for doc, (spans, inside) in zip(annotated, found, strict=True):
+            yield replace_spans(doc, spans, inside, replacer)
 
 
 def find_regions(labeler: Any, batch: list[Doc]) -> Iterator[list[Region]]:
@@ -140,6 +105,13 @@ def find_regions(labeler: Any, batch: list[Doc]) -> Iterator[list[Region]]:
 
     batch: documents that all earlier components have annotated.
     """
+    for doc, (spans, inside) in zip(batch, find_spans(labeler, batch), strict=True):
+        repeats = _find_repeats(doc, _find_strings(doc, spans), inside)
+        yield _merge([*spans, *repeats])
+
+
+def find_spans(labeler: Any, batch: list[Doc]) -> Iterator[tuple[list[Region], NDArray]]:
+    """Yield the found spans of documents, and the probabilities (n,) of tokens to be in a span."""
     marginals = labeler.token_marginals(batch, ignore_annotation=False)
     for doc, prediction, of_doc in zip(batch, labeler.predict(batch), marginals, strict=True):
         found = [
@@ -150,46 +122,75 @@ def find_regions(labeler: Any, batch: list[Doc]) -> Iterator[list[Region]]:
         codec = labeler.codec
         # The chains side by side are independent: a token is O in all, or inside.
         inside = 1 - of_doc[:, codec.outside :: codec.n_tags].prod(axis=1)
-        yield _merge([*found, *_find_repeats(doc, found, inside)])
+        yield found, inside
 
 
-def _find_repeats(doc: Doc, found: Sequence[Region], inside: NDArray) -> Iterator[Region]:
-    """Yield the further occurrences of found strings and of their words.
+def replace_spans(doc: Doc, spans: list[Region], inside: NDArray, replacer: Replacer) -> Redacted:
+    """Return a document without found spans and repeats. inside: (n,), see `find_spans`."""
+    text = doc.text
+    if not spans:
+        return Redacted(text, [], [], [])
+    strings = _find_strings(doc, spans)
+    regions = _merge([*spans, *_find_repeats(doc, strings, inside)])
+    new, replaced = _replace_regions(text, regions, replacer)
+    left = list(_find_left(text, regions, new, replaced, strings))
+    return Redacted(new, replaced, regions, left)
 
-    inside: (n,) the probability that a token is in a span. A word in lower case, such as "of", is
+
+class _String(NamedTuple):
+    """A folded string to replace. is_word: only of a found string, so not in lower case."""
+
+    text: str
+    label: str
+    is_word: bool
+
+    def find(self, text: str, folded: Folded) -> list[tuple[int, int]]:
+        """Return start and end of each occurrence in a text."""
+        return [
+            place
+            for place in folded.find(self.text)
+            if not (self.is_word and text[slice(*place)].islower())
+        ]
+
+
+def _find_strings(doc: Doc, spans: Sequence[Region]) -> list[_String]:
+    """Return the found strings and their words, each with the label of the highest score.
+
+    A string that is found itself is no word of another one. A word in lower case, such as "of", is
     no string of its own, and one in upper case does not occur in lower case.
     """
-    stems = [_POSSESSIVE.sub("", token.text) or token.text for token in doc]
-    keys = [stem.casefold() for stem in stems]
-    places: dict[str, list[int]] = defaultdict(list)
-    for i, word in enumerate(keys):
-        places[word].append(i)
-    strings: dict[tuple[str, ...], Region] = {}
-    at_start = {token.idx: token.i for token in doc}
-    for region in sorted(found, key=lambda region: region.score):
-        first = at_start[region.start]
-        last = next(i for i in range(first, len(doc)) if _end(doc, i) >= region.end)
-        strings[tuple(keys[first : last + 1])] = region
-        for i in range(first, last + 1):
-            if len(stems[i]) > 1 and stems[i].isalnum() and not stems[i].islower():
-                strings[(keys[i],)] = region
-    for string, region in strings.items():
-        n = len(string)
-        is_word = n == 1 and _end(doc, at_start[region.start]) < region.end
-        starts = [
-            i
-            for i in places[string[0]]
-            if tuple(keys[i : i + n]) == string and not (is_word and stems[i].islower())
+    found: dict[str, _String] = {}
+    words: dict[str, _String] = {}
+    text, starts = doc.text, [token.idx for token in doc]
+    for start, end, label, *_ in sorted(spans, key=lambda span: span.score):
+        if name := fold_name(text[start:end]):
+            found[name] = _String(name, label, False)
+        for token in doc[bisect_left(starts, start) : bisect_left(starts, end)]:
+            word = fold_name(token.text)
+            if sum(map(str.isalnum, word)) > 1 and not token.text.islower():
+                words[word] = _String(word, label, True)
+    return list({**words, **found}.values())
+
+
+def _find_repeats(doc: Doc, strings: Iterable[_String], inside: NDArray) -> Iterator[Region]:
+    """Yield all occurrences of strings whose pooled posterior is large enough.
+
+    inside: (n,) the probability that a token is in a span.
+    """
+    text = doc.text
+    folded, p = Folded(text), inside.tolist()
+    starts = [token.idx for token in doc]
+    for string in strings:
+        places = string.find(text, folded)
+        if not places:
+            continue
+        of_places = [
+            min(p[bisect_right(starts, start) - 1 : bisect_left(starts, end)])
+            for start, end in places
         ]
-        pooled = float(np.mean([inside[i : i + n].min() for i in starts])) if starts else 0.0
-        if len(starts) > 1 and pooled >= MIN_POOLED:
-            for i in starts:
-                end = doc[i + n - 1].idx + len(stems[i + n - 1])
-                yield Region(doc[i].idx, end, region.label, pooled, True)
-
-
-def _end(doc: Doc, i: int) -> int:
-    return doc[i].idx + len(doc[i])
+        pooled = sum(of_places) / len(places)
+        if pooled >= MIN_POOLED:
+            yield from (Region(*place, string.label, pooled, True) for place in places)
 
 
 def _merge(regions: Iterable[Region]) -> list[Region]:
@@ -205,7 +206,10 @@ def _merge(regions: Iterable[Region]) -> list[Region]:
     return merged
 
 
-def _replace_regions(text: str, regions: list[Region], replacer: Replacer) -> Redacted:
+def _replace_regions(
+    text: str, regions: list[Region], replacer: Replacer
+) -> tuple[str, list[Region]]:
+    """Return the new text, and the regions in its characters."""
     parts, spans, at, length = [], [], 0, 0
     for region in regions:
         new = replacer.replace(text[region.start : region.end], region.label)
@@ -213,23 +217,45 @@ def _replace_regions(text: str, regions: list[Region], replacer: Replacer) -> Re
         spans.append(region._replace(start=length, end=length + len(new)))
         parts += [text[at : region.start], new]
         at, length = region.end, length + len(new)
-    return Redacted("".join([*parts, text[at:]]), spans, regions)
+    return "".join([*parts, text[at:]]), spans
+
+
+def _find_left(
+    old: str, regions: list[Region], new: str, spans: list[Region], strings: list[_String]
+) -> Iterator[Region]:
+    """Yield the occurrences of strings in a new text.
+
+    A replacement that has a string only by chance, which its region had not, is none.
+    """
+    folded = Folded(new)
+    ends = [span.end for span in spans]
+    for string in strings:
+        for start, end in string.find(new, folded):
+            k = bisect_left(ends, end)
+            if k < len(spans) and spans[k].start <= start:
+                region = regions[k]
+                if string.text not in fold(old[region.start : region.end]):
+                    continue
+            yield Region(start, end, string.label, 0.0, True)
 
 
 # Leaks
 
 
 class Leak(NamedTuple):
-    """The gold spans of a label that redaction leaves. label: None for all.
+    """What redaction leaves of a label. label: None for all.
 
     spans, characters, documents: (left, all, low, high), where low and high bound the share with
-    confidence 95%, NaN without any. A span or a document is left if a letter or a digit of it is.
+    confidence 95%, NaN without any. A gold span is left if one of its characters is, other than
+    blanks and punctuation. A document is left if one of its gold spans is, or a found string.
+    strings: the number of places in the output where a found string still stands.
     """
 
     label: str | None
     spans: tuple[int, int, float, float]
     characters: tuple[int, int, float, float]
     documents: tuple[int, int, float, float]
+    strings: int
 
 
 @dataclass(repr=False)
@@ -244,17 +270,18 @@ class LeakReport(Result):
         left, n, _, high = self.leaks[0].documents
         bound = "" if math.isnan(high) else f", at most {100 * high:.1f}%"
         return (
-            f"{left:,} of {n:,} documents with gold spans leak{bound}; "
+            f"{left:,} of {n:,} documents with gold spans leak{bound}; found strings still stand "
+            f"at {self.leaks[0].strings:,} places; "
             f"{100 * self.replaced:.1f}% of the other characters are replaced"
         )
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of a table, with a header."""
         rows: list[tuple[str, ...]] = [
-            ("label", "spans left", "characters left", "documents with a leak")
+            ("label", "spans left", "characters left", "documents with a leak", "strings left")
         ]
-        for label, *shares in self.leaks:
-            rows.append((label or "all", *(_show(*share) for share in shares)))
+        for label, *shares, n_strings in self.leaks:
+            rows.append((label or "all", *(_show(*share) for share in shares), f"{n_strings:,}"))
         return rows
 
     def plot(self) -> Any:
@@ -275,9 +302,9 @@ def _show(left: int, n: int, low: float, high: float) -> str:
 
 
 def measure_leaks(
-    gold: Sequence[Doc], regions: Sequence[Sequence[Region]], *, spans_key: str | None = None
+    gold: Sequence[Doc], redacted: Sequence[Redacted], *, spans_key: str | None = None
 ) -> LeakReport:
-    """Compare the spans of gold documents with the replaced regions of the same texts.
+    """Measure what redacted texts have of the spans of gold documents and of the found strings.
 
     spans_key: None for `doc.ents`, else a group of `doc.spans`.
 
@@ -288,20 +315,25 @@ def measure_leaks(
     if not gold:
         raise ValueError("expected gold documents, got none")
     by_doc = [doc.ents if spans_key is None else list(doc.spans.get(spans_key, ())) for doc in gold]
-    labels = sorted({span.label_ for spans in by_doc for span in spans})
-    counts = np.zeros((len(gold), len(labels) + 1, 4))
+    of_gold = {span.label_ for spans in by_doc for span in spans}
+    labels = sorted(of_gold.union(place.label for one in redacted for place in one.left))
+    rows = {label: 1 + i for i, label in enumerate(labels)}
+    counts = np.zeros((len(gold), 1 + len(rows), 4))
+    strings = np.zeros((len(gold), 1 + len(rows)), dtype=int)
     n_other = n_replaced = 0
-    for i, (doc, spans, of_doc) in enumerate(zip(gold, by_doc, regions, strict=True)):
-        is_sign = np.array([x.isalnum() for x in doc.text], dtype=bool)
-        is_left, is_other = is_sign.copy(), is_sign.copy()
-        for region in of_doc:
+    for i, (doc, spans, one) in enumerate(zip(gold, by_doc, redacted, strict=True)):
+        signs = np.array([is_sign(x) for x in doc.text], dtype=bool)
+        is_left, is_other = signs.copy(), signs.copy()
+        for region in one.regions:
             is_left[region.start : region.end] = False
         for span in spans:
             part = slice(span.start_char, span.end_char)
             left = int(is_left[part].sum())
             is_other[part] = False
-            found = (left > 0, 1, left, int(is_sign[part].sum()))
-            counts[i, [0, labels.index(span.label_) + 1]] += found
+            found = (left > 0, 1, left, int(signs[part].sum()))
+            counts[i, [0, rows[span.label_]]] += found
+        for place in one.left:
+            strings[i, [0, rows[place.label]]] += 1
         n_other += int(is_other.sum())
         n_replaced += int((is_other & ~is_left).sum())
     rng = np.random.default_rng(0)
@@ -309,9 +341,9 @@ def measure_leaks(
     samples = np.array([np.tensordot(rng.multinomial(n, equal), counts, 1) for _ in range(1000)])
     leaks = []
     for k, label in enumerate([None, *labels]):
-        with_spans = counts[:, k, 1] > 0
-        n_docs, n_left = int(with_spans.sum()), int((counts[:, k, 0] > 0).sum())
-        exact = binomial_interval(n_left, n_docs) if n_docs else (math.nan, math.nan)
+        with_left, with_spans = counts[:, k, 0] > 0, counts[:, k, 1] > 0
+        with_strings = strings[:, k] > 0
+        exact = _count_documents(with_left, with_spans)[2:]
         shares: list[Any] = []
         for at in (0, 2):
             left, total = counts[:, k, at : at + 2].sum(0).astype(int).tolist()
@@ -322,5 +354,11 @@ def measure_leaks(
                 bounds = tuple(np.percentile(found, (2.5, 97.5)).tolist())
             shares.append((left, total, *bounds))
         of_spans, of_characters = shares
-        leaks.append(Leak(label, of_spans, of_characters, (n_left, n_docs, *exact)))
+        documents = _count_documents(with_left | with_strings, with_spans | with_strings)
+        leaks.append(Leak(label, of_spans, of_characters, documents, int(strings[:, k].sum())))
     return LeakReport(leaks, len(gold), n_replaced / max(1, n_other))
+
+
+def _count_documents(left: NDArray, every: NDArray) -> tuple[int, int, float, float]:
+    n_left, n = int(left.sum()), int(every.sum())
+    return (n_left, n, *(binomial_interval(n_left, n) if n else (math.nan, math.nan)))

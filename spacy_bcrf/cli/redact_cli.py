@@ -49,13 +49,13 @@ def redact_cli(
     """
     Replace the spans of a recall promise in texts, and their further occurrences.
     Writes one JSON object for each text, with its id, the new text, and the replaced spans.
-    With --report, it compares the gold spans of a .spacy corpus with the replaced spans: what is
-    left of them, by label, character and document, and the reached recall beside the promised one.
+    With --report, it measures what the output has of the gold spans of a .spacy corpus and of the
+    found strings, by label, character and document, and the reached recall beside the promised one.
     No software finds all personal data. Read a sample of the output.
     """
     from spacy_bcrf.analysis.control.thresholds import ASSUMPTION, measure_promises
     from spacy_bcrf.analysis.loading import make_examples, make_input
-    from spacy_bcrf.analysis.redact import measure_leaks, redact
+    from spacy_bcrf.analysis.redact import Redacted, measure_leaks, redact
 
     from .labeler import load_labeler, read_gold
     from .pages import render
@@ -76,7 +76,8 @@ def redact_cli(
         print_notes([f"no promise for {names}: not replaced. Give --threshold"] * bool(unpromised))
     gold = read_gold(nlp, texts) if report is not None else []
     ids: list[Any] = []
-    regions, n_spans = [], 0
+    kept: list[Redacted] = []
+    n_spans = n_left = 0
 
     def read() -> Iterator[Doc]:
         given: Iterable[Any] = ((i, make_input(nlp, doc)) for i, doc in enumerate(gold))
@@ -87,18 +88,21 @@ def redact_cli(
             yield doc
 
     def replace() -> Iterator[dict[str, Any]]:
-        nonlocal n_spans
+        nonlocal n_spans, n_left
         for n, found in enumerate(redact(nlp, read(), name, **options)):
-            n_spans += len(found.spans)
-            regions.append(found.regions if report is not None else [])
+            n_spans, n_left = n_spans + len(found.spans), n_left + len(found.left)
+            if report is not None:
+                kept.append(found)
             yield {"id": ids[n], **found.to_json()}
         if not ids:
             raise ValueError(f"{texts}: has no texts")
 
     write_json_lines(output, replace())
-    typer.echo(f"{len(regions):,} texts with {n_spans:,} replacements written to {output}")
+    typer.echo(f"{len(ids):,} texts with {n_spans:,} replacements written to {output}")
+    if n_left:
+        print_notes([f"found strings still stand at {n_left:,} places, where they are improbable"])
     if report is not None:
-        leaks = measure_leaks(gold, regions, spans_key=labeler.codec.settings.get("spans_key"))
+        leaks = measure_leaks(gold, kept, spans_key=labeler.codec.settings.get("spans_key"))
         title = f"Leaks of {name} of {model} in {texts}"
         examples = make_examples(nlp, name, gold)
         promises = [] if threshold is not None else measure_promises(labeler, examples)

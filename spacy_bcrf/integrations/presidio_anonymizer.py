@@ -3,7 +3,7 @@
 from typing import Any
 
 from bcrf.io.extras import require
-from spacy_bcrf.analysis.redact import STYLES, Replacer
+from spacy_bcrf.analysis.replacer import STYLES, Replacer
 
 _operators = require("presidio_anonymizer.operators", "presidio")
 _Base: Any = _operators.Operator

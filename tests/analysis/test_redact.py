@@ -10,8 +10,10 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain, train_sparse_chain
+from spacy_bcrf.analysis.folding import fold
 from spacy_bcrf.analysis.loading import copy_words
-from spacy_bcrf.analysis.redact import Region, Replacer, measure_leaks, redact
+from spacy_bcrf.analysis.redact import Redacted, Region, measure_leaks, redact, replace_spans
+from spacy_bcrf.analysis.replacer import STYLES, Replacer
 from spacy_bcrf.pipeline.factories import NER_MODEL
 from spacy_bcrf.pipeline.settings import Control
 
@@ -115,14 +117,15 @@ def test_the_promise_gives_the_threshold(nlp):
 
 @pytest.mark.parametrize("text", ["", "  \n ", "?!"])
 def test_texts_without_words_stay(nlp, text):
-    assert run(nlp, text) == (text, [], [])
+    assert run(nlp, text) == (text, [], [], [])
 
 
 def test_leaks_are_counted_by_label_character_and_document(nlp):
     docs = make_docs(nlp.vocab)[:4]
     whole = [Region(0, 7, "PER", 1), Region(12, 16, "LOC", 1)]
     half = [Region(0, 3, "PER", 1), Region(12, 16, "LOC", 1), Region(21, 25, "X", 1)]
-    report = measure_leaks(docs, [whole, whole, half, []])
+    redacted = [Redacted("", [], regions, []) for regions in (whole, whole, half, [])]
+    report = measure_leaks(docs, redacted)
     every, loc, per = report.leaks
     assert [leak.label for leak in report.leaks] == [None, "LOC", "PER"]
     assert every.spans[:2] == (3, 8) and every.documents[:2] == (2, 4)
@@ -131,7 +134,7 @@ def test_leaks_are_counted_by_label_character_and_document(nlp):
     assert every.spans[2] < 3 / 8 < every.spans[3]
     n_other = sum(c.isalnum() for c in docs[0].text) * 4 - 4 * 10
     assert report.replaced == pytest.approx(4 / n_other)
-    clean = measure_leaks(docs, [whole] * 4)
+    clean = measure_leaks(docs, redacted[:1] * 4)
     assert clean.leaks[0].spans[:3] == (0, 8, 0) and clean.leaks[0].spans[3] > 0.5
     assert json.loads(json.dumps(report.to_json()))["leaks"][0]["label"] is None
     assert "2 of 4 documents with gold spans leak, at most 93.2%" in repr(report)
@@ -152,7 +155,7 @@ def test_spans_that_may_overlap(nlp):
     labels = [region.label for region in run(own, text, threshold=None).regions]
     assert labels == ["PER", "PER"]
     (one,) = redact(own, [copy_words(docs[0], own)], threshold=0.3)
-    leaks = measure_leaks([docs[0]] * 2, [one.regions, []], spans_key="sc").leaks
+    leaks = measure_leaks([docs[0]] * 2, [one, Redacted("", [], [], [])], spans_key="sc").leaks
     assert [leak.label for leak in leaks] == [None, "EVENT", "LOC", "PER"]
     assert [leak.spans[:2] for leak in leaks] == [(3, 6), (1, 2), (1, 2), (1, 2)]
     inside = 1 - np.prod(pipe.token_marginals([docs[0]])[0][:, [0, 5, 10]], axis=1)
@@ -160,12 +163,13 @@ def test_spans_that_may_overlap(nlp):
 
 
 def test_leaks_without_an_entity_and_of_one_document(nlp):
+    nothing = Redacted("it .", [], [], [])
     doc = Doc(nlp.vocab, words=["it", "."], ents=["O", "O"])
-    (every,) = measure_leaks([doc], [[]]).leaks
+    (every,) = measure_leaks([doc], [nothing]).leaks
     assert every.spans[:2] == (0, 0) and math.isnan(every.documents[3])
     with pytest.raises(ValueError, match="expected gold documents, got none"):
         measure_leaks([], [])
-    assert measure_leaks([doc], [[]]).rows()[1] == ("all", *["none annotated"] * 3)
+    assert measure_leaks([doc], [nothing]).rows()[1] == ("all", *["none annotated"] * 3, "0")
 
 
 def test_the_pipeline_is_as_before_between_two_documents(nlp):
@@ -176,3 +180,121 @@ def test_the_pipeline_is_as_before_between_two_documents(nlp):
         assert nlp.disabled == [] and nlp.get_pipe("ner").control is None
     finally:
         nlp.remove_pipe("sentencizer")
+
+
+REPEATS = {
+    "an apostrophe": ("O'Brien met", "The O'Brien report; O\u2019Brien, o'brien, O'BRIEN's."),
+    "a combining mark": (
+        "Jose\u0301 Mart\u00ednez met",
+        "Marti\u0301nez, MART\u00cdNEZ, Martinez.",
+    ),
+    "Hindi": ("अमिताभ बच्चन met", "अमिताभ; बच्चन."),
+    "zero width": ("Obama met", "\u200bObama, Oba\u200bma, \u202aObama\u202c, O\u00adbama."),
+    "full width": (
+        "Obama met",
+        "\uff2fbama, @Obama, obama@x.com, Obama_Bush, x/obama.",
+    ),
+    "lines": ("Ann Lee met", "Ann\nLee, ann\u00a0 lee."),
+    "Hangul": ("한국 met", "한국에서 \u1112\u1161\u11ab\u1100\u116e\u11a8."),
+    "Chinese": ("东京 met", "在东京的."),
+}
+
+
+def replace(nlp, text, names, style="label", inside=0.5):
+    """The redacted text where each of the names is found at its first place."""
+    doc = nlp.make_doc(text)
+    spans = [Region(text.index(x), text.index(x) + len(x), "X", p) for x, p in names.items()]
+    return replace_spans(doc, spans, np.full(len(doc), inside), Replacer(style, b"key"))
+
+
+@pytest.mark.parametrize("first, then", REPEATS.values(), ids=REPEATS)
+def test_other_forms_of_a_found_string_are_replaced(nlp, first, then):
+    name = first.removesuffix(" met")
+    one = replace(nlp, f"{first} Bob. {then}", {name: 0.9})
+    (rest,) = (one.text.split("Bob. ")[1:],)
+    words = {fold(x) for x in (name, *name.split())}
+    assert not any(word in fold(rest[0]) for word in words), rest
+    assert not one.left
+
+
+def test_other_words_stay(nlp):
+    text = "Ann met Bob. Annual channels of Anna, annex. Nam met मा and म."
+    assert replace(nlp, text, {"Ann": 0.9}).text == text.replace("Ann", "[X]", 1)
+    one = replace(nlp, "म met मा and म.", {"म": 0.9})
+    assert one.text == "[X] met मा and [X]."
+    assert replace(nlp, "가 met 각, \u1100\u1161\u11a8.", {"가": 0.9}).text.endswith("\u11a8.")
+
+
+def test_a_longer_string_does_not_undo_the_repeats_of_a_shorter_one(nlp):
+    text = "ann met Ann Lee, then ann left with Lee and lee."
+    one = replace(nlp, text, {"ann": 0.6, "Ann Lee": 0.9})
+    assert one.text == "[X] met [X], then [X] left with [X] and lee."
+
+
+def test_each_string_is_replaced_wherever_it_occurs(nlp):
+    rng = np.random.default_rng(0)
+    words = ["ann", "Ann", "Lee", "lee", "Ann's", "met", "of", "O'Lee", "A\u0301nn"]
+    for _ in range(1000):
+        doc = Doc(nlp.vocab, words=rng.choice(words, 9).tolist())
+        starts = rng.integers(0, 8, rng.integers(1, 4)).tolist()
+        spans = [
+            Region(doc[i].idx, doc[j].idx + len(doc[j]), "X", float(rng.random()))
+            for i, j in zip(starts, (i + int(rng.integers(2)) for i in starts), strict=True)
+        ]
+        one = replace_spans(doc, spans, rng.uniform(0.1, 1, 9), Replacer("label", b""))
+        rest = f" {fold(one.text)} "
+        for start, end, *_ in spans:
+            name = fold(doc.text[start:end]).removesuffix("'s")
+            assert f" {name} " not in rest and f" {name}'s " not in rest, (doc, spans, one.text)
+        assert not one.left
+
+
+def test_what_stands_in_the_output_counts(nlp):
+    """An improbable repeat stays, and the report has it."""
+    text = "Will met Bob. They will see. No will."
+    doc = nlp.make_doc(text)
+    spans = [Region(0, 4, "PER", 0.9)]
+    inside = np.array([0.2, *[0.0] * (len(doc) - 1)])
+    one = replace_spans(doc, spans, inside, Replacer("label", b""))
+    assert one.text == "[PER] met Bob. They will see. No will."
+    assert [one.text[r.start : r.end] for r in one.left] == ["will", "will"]
+    gold = Doc(nlp.vocab, words=[t.text for t in doc], ents=["B-PER", *["O"] * (len(doc) - 1)])
+    report = measure_leaks([gold, gold], [one, one._replace(left=[])])
+    every = report.leaks[0]
+    assert (every.spans[:2], every.documents[:2], every.strings) == ((0, 2), (1, 2), 2)
+    assert "found strings still stand at 2 places" in repr(report)
+    masked = replace(nlp, "Xx met Bob", {"Xx": 0.9}, "mask")
+    assert masked.text == "Xx met Bob" and len(masked.left) == 1
+
+
+@pytest.mark.parametrize("style", STYLES[1:])
+@pytest.mark.parametrize(
+    "word",
+    [
+        "Анна",
+        "Ελένη",
+        "ΕΛΈΝΗ",
+        "Łódź",
+        "ガーナ",
+        "Straße",
+        "किताब",
+        "Ⓐⓝⓝ",
+        "🅰🅽🅽",
+        "ﬁx",
+        "Jose\u0301",
+    ],
+)
+def test_marks_and_symbols_are_replaced_and_the_form_is_kept(word, style):
+    for n in range(256):
+        new = Replacer(style, bytes([n])).replace(word, "X")
+        assert len(new) == len(word)
+        assert all(a != b or b == "x" for a, b in zip(new, word, strict=True)), (new, word)
+        if style == "surrogate":
+            assert all(a.isupper() == b.isupper() for a, b in zip(new, word, strict=True))
+
+
+def test_equal_words_in_other_forms_have_equal_surrogates():
+    replacer = Replacer("surrogate", b"key")
+    one, other = (replacer.replace(x, "X") for x in ("Ελενη", "ΕΛΕΝΗ"))
+    assert other == one.upper()
+    assert fold(replacer.replace("José", "X")) == fold(replacer.replace("Jose\u0301", "X"))

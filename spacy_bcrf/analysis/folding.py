@@ -1,0 +1,133 @@
+"""Occurrences of strings in a text, whatever their case, marks, and invisible characters."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+_DROPPED = ("Mn", "Cf")
+_APOSTROPHES = dict.fromkeys(map(ord, "\u2018\u2019\u02bc"), "'")
+_POSSESSIVE = re.compile("(?<=.)'s?$")
+_RUN = re.compile(r"\S+|\s+")
+_BLANKS = re.compile(r"[^\S ]|  ")
+# Scripts without blanks between words, and Hangul, whose words have suffixes.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7a3"
+    "\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_MARKS = "".join(
+    x for x in map(chr, range(0x400, 0x1E000)) if unicodedata.category(x) in ("Mc", "Me")
+)
+_LETTERS = f"[^\\W_{_UNSPACED}]"
+_UNIT = re.compile(f"{_LETTERS}+(?:[{_MARKS}]+{_LETTERS}*)*|[{_UNSPACED}][{_MARKS}]*|\\S")
+_SIMPLE_UNIT = re.compile(r"[^\W_]+|\S")  # the same without such scripts and marks, but faster
+_NOT_SIMPLE = re.compile(f"[{_UNSPACED}{_MARKS}]")
+
+
+@lru_cache(1 << 16)
+def is_sign(character: str) -> bool:
+    """Return whether a character can tell something: no blank, punctuation or sign of ASCII."""
+    if character.isascii():
+        return character.isalnum()
+    return not character.isspace() and unicodedata.category(character)[0] not in "PZ"
+
+
+@lru_cache(1 << 16)
+def _continues(character: str) -> bool:
+    """Return whether a character belongs to the one before it: marks, vowels of Hangul."""
+    return "\u1160" <= character <= "\u11ff" or (
+        unicodedata.category(character) in (*_DROPPED, "Mc", "Me")
+    )
+
+
+@lru_cache(1 << 16)
+def fold_character(characters: str) -> str:
+    """Return the folded text of a character and its marks, see `Folded`. Empty for marks."""
+    plain = unicodedata.normalize("NFKD", characters.casefold())
+    kept = "".join(x for x in plain if unicodedata.category(x) not in _DROPPED)
+    return unicodedata.normalize("NFC", kept.casefold()).translate(_APOSTROPHES)
+
+
+class Folded:
+    """A text as strings are compared: compatibility forms, casefold, no marks, one blank.
+
+    It is without nonspacing marks and format characters (Mn, Cf), so composed and decomposed
+    characters are equal. offsets (M + 1): the place in the old text of each character.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text, self.offsets = _fold_text(text)
+        self._places: dict[str, list[int]] | None = None
+        self._ends: set[int] = set()
+
+    def find(self, string: str) -> Iterator[tuple[int, int]]:
+        """Yield start and end in the old text of each occurrence of a folded string.
+
+        It begins and ends with a word; in scripts without blanks and in Hangul, with a character.
+        """
+        if self._places is None:
+            self._places = defaultdict(list)
+            is_simple = _NOT_SIMPLE.search(self.text) is None
+            for unit in (_SIMPLE_UNIT if is_simple else _UNIT).finditer(self.text):
+                start, end = unit.span()
+                self._places[unit[0]].append(start)
+                self._ends.add(end)
+        first = _UNIT.match(string)
+        for start in self._places.get(first[0], ()) if first else ():
+            end = start + len(string)
+            if (
+                end in self._ends
+                and self.text.startswith(string, start)
+                and self._is_whole(start)
+                and self._is_whole(end)
+            ):
+                yield self.offsets[start], self.offsets[end]
+
+    def _is_whole(self, i: int) -> bool:
+        """Return whether a character of the old text starts here."""
+        return not i or self.offsets[i] != self.offsets[i - 1]
+
+
+def _fold_text(text: str) -> tuple[str, Sequence[int]]:
+    if text.isascii() and not _BLANKS.search(text):
+        return text.lower(), range(len(text) + 1)
+    parts, offsets = [""], []
+    for run in _RUN.finditer(text):
+        start = run.start()
+        folded, places = _fold_run(run[0])
+        if folded != " " or not parts[-1].endswith(" "):
+            parts.append(folded)
+            offsets += [start + i for i in places]
+    return "".join(parts), [*offsets, len(text)]
+
+
+@lru_cache(1 << 16)
+def _fold_run(run: str) -> tuple[str, Sequence[int]]:
+    """Return a folded word or run of blanks, and the place of each folded character in it."""
+    if run.isspace():
+        return " ", (0,)
+    if run.isascii():
+        return run.lower(), range(len(run))
+    parts, places, start = [], [], 0
+    while start < len(run):
+        end = start + 1
+        while end < len(run) and _continues(run[end]) and is_sign(run[start]):
+            end += 1
+        folded = fold_character(run[start:end])
+        parts.append(folded)
+        places += [start] * len(folded)
+        start = end
+    return "".join(parts), tuple(places)
+
+
+def fold(text: str) -> str:
+    """Return the folded text, see `Folded`."""
+    return _fold_text(text)[0]
+
+
+def fold_name(text: str) -> str:
+    """Return the folded text without blanks around it and without a possessive ending."""
+    return _POSSESSIVE.sub("", fold(text).strip())
