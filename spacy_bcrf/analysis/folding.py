@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 _DROPPED = ("Mn", "Cf")
 _APOSTROPHES = dict.fromkeys(map(ord, "\u2018\u2019\u02bc"), "'")
 _POSSESSIVE = re.compile("(?<=.)'s?$")
-_RUN = re.compile(r"\S+|\s+")
+_RUN = re.compile(r"\S+\s?|\s+")
+_SHORT = 1 << 16  # characters; in longer texts, an index of words is faster than a search
 _BLANKS = re.compile(r"[^\S ]|  ")
 # Scripts without blanks between words, and Hangul, whose words have suffixes.
 _UNSPACED = (
@@ -23,8 +23,6 @@ _MARKS = "".join(
 )
 _LETTERS = f"[^\\W_{_UNSPACED}]"
 _UNIT = re.compile(f"{_LETTERS}+(?:[{_MARKS}]+{_LETTERS}*)*|[{_UNSPACED}][{_MARKS}]*|\\S")
-_SIMPLE_UNIT = re.compile(r"[^\W_]+|\S")  # the same without such scripts and marks, but faster
-_NOT_SIMPLE = re.compile(f"[{_UNSPACED}{_MARKS}]")
 
 
 @lru_cache(1 << 16)
@@ -60,58 +58,71 @@ class Folded:
 
     def __init__(self, text: str) -> None:
         self.text, self.offsets = _fold_text(text)
-        self._places: dict[str, list[int]] | None = None
-        self._ends: set[int] = set()
+        self._places: dict[str, list[int]] = {}
 
     def find(self, string: str) -> Iterator[tuple[int, int]]:
         """Yield start and end in the old text of each occurrence of a folded string.
 
         It begins and ends with a word; in scripts without blanks and in Hangul, with a character.
         """
-        if self._places is None:
-            self._places = defaultdict(list)
-            is_simple = _NOT_SIMPLE.search(self.text) is None
-            for unit in (_SIMPLE_UNIT if is_simple else _UNIT).finditer(self.text):
-                start, end = unit.span()
-                self._places[unit[0]].append(start)
-                self._ends.add(end)
-        first = _UNIT.match(string)
-        for start in self._places.get(first[0], ()) if first else ():
+        for start in self._find_candidates(string):
             end = start + len(string)
-            if (
-                end in self._ends
-                and self.text.startswith(string, start)
-                and self._is_whole(start)
-                and self._is_whole(end)
-            ):
+            if self._is_edge(start) and self._is_edge(end):
                 yield self.offsets[start], self.offsets[end]
 
-    def _is_whole(self, i: int) -> bool:
-        """Return whether a character of the old text starts here."""
-        return not i or self.offsets[i] != self.offsets[i - 1]
+    def _find_candidates(self, string: str) -> Iterator[int]:
+        if len(self.text) < _SHORT:
+            start = self.text.find(string)
+            while start >= 0:
+                yield start
+                start = self.text.find(string, start + 1)
+        elif first := _UNIT.match(string):
+            if not self._places:
+                for unit in _UNIT.finditer(self.text):
+                    self._places.setdefault(unit[0], []).append(unit.start())
+            for start in self._places.get(first[0], ()):
+                if self.text.startswith(string, start):
+                    yield start
+
+    def _is_edge(self, i: int) -> bool:
+        """Return whether a unit starts here, and a character of the old text."""
+        if not 0 < i < len(self.text):
+            return True
+        before = _UNIT.match(self.text, i - 1)
+        return self.offsets[i] != self.offsets[i - 1] and (before is None or before.end() <= i)
 
 
 def _fold_text(text: str) -> tuple[str, Sequence[int]]:
     if text.isascii() and not _BLANKS.search(text):
         return text.lower(), range(len(text) + 1)
-    parts, offsets = [""], []
+    parts: list[str] = [""]
+    offsets: list[int] = []
     for run in _RUN.finditer(text):
         start = run.start()
         folded, places = _fold_run(run[0])
-        if folded != " " or not parts[-1].endswith(" "):
-            parts.append(folded)
+        if folded == " " and parts[-1].endswith(" "):
+            continue
+        parts.append(folded)
+        if places is None:
+            offsets += range(start, start + len(folded))
+        else:
             offsets += [start + i for i in places]
     return "".join(parts), [*offsets, len(text)]
 
 
 @lru_cache(1 << 16)
-def _fold_run(run: str) -> tuple[str, Sequence[int]]:
-    """Return a folded word or run of blanks, and the place of each folded character in it."""
+def _fold_run(run: str) -> tuple[str, Sequence[int] | None]:
+    """Return a folded word with a blank, or run of blanks, and the places of its characters in it.
+
+    None for places if they are all in order.
+    """
     if run.isspace():
         return " ", (0,)
+    if run[-1].isspace():
+        run = f"{run[:-1]} "
     if run.isascii():
-        return run.lower(), range(len(run))
-    parts, places, start = [], [], 0
+        return run.lower(), None
+    parts, places, start = [], list[int](), 0
     while start < len(run):
         end = start + 1
         while end < len(run) and _continues(run[end]) and is_sign(run[start]):
@@ -120,7 +131,7 @@ def _fold_run(run: str) -> tuple[str, Sequence[int]]:
         parts.append(folded)
         places += [start] * len(folded)
         start = end
-    return "".join(parts), tuple(places)
+    return "".join(parts), None if places == [*range(len(run))] else tuple(places)
 
 
 def fold(text: str) -> str:

@@ -106,8 +106,7 @@ def find_regions(labeler: Any, batch: list[Doc]) -> Iterator[list[Region]]:
     batch: documents that all earlier components have annotated.
     """
     for doc, (spans, inside) in zip(batch, find_spans(labeler, batch), strict=True):
-        repeats = _find_repeats(doc, _find_strings(doc, spans), inside)
-        yield _merge([*spans, *repeats])
+        yield _find_regions(doc, spans, inside)[0]
 
 
 def find_spans(labeler: Any, batch: list[Doc]) -> Iterator[tuple[list[Region], NDArray]]:
@@ -130,8 +129,7 @@ def replace_spans(doc: Doc, spans: list[Region], inside: NDArray, replacer: Repl
     text = doc.text
     if not spans:
         return Redacted(text, [], [], [])
-    strings = _find_strings(doc, spans)
-    regions = _merge([*spans, *_find_repeats(doc, strings, inside)])
+    regions, strings = _find_regions(doc, spans, inside)
     new, replaced = _replace_regions(text, regions, replacer)
     left = list(_find_left(text, regions, new, replaced, strings))
     return Redacted(new, replaced, regions, left)
@@ -153,33 +151,38 @@ class _String(NamedTuple):
         ]
 
 
-def _find_strings(doc: Doc, spans: Sequence[Region]) -> list[_String]:
+def _find_strings(doc: Doc, starts: list[int], spans: Sequence[Region]) -> list[_String]:
     """Return the found strings and their words, each with the label of the highest score.
 
-    A string that is found itself is no word of another one. A word in lower case, such as "of", is
-    no string of its own, and one in upper case does not occur in lower case.
+    starts: of the tokens, in characters. A string that is found itself is no word of another one. A
+    word in lower case, such as "of", is no string of its own, and one in upper case does not occur
+    in lower case.
     """
     found: dict[str, _String] = {}
     words: dict[str, _String] = {}
-    text, starts = doc.text, [token.idx for token in doc]
+    text = doc.text
     for start, end, label, *_ in sorted(spans, key=lambda span: span.score):
         if name := fold_name(text[start:end]):
             found[name] = _String(name, label, False)
-        for token in doc[bisect_left(starts, start) : bisect_left(starts, end)]:
-            word = fold_name(token.text)
-            if sum(map(str.isalnum, word)) > 1 and not token.text.islower():
+        for i in range(bisect_left(starts, start), bisect_left(starts, end)):
+            token = doc[i].text
+            word = "" if token.islower() else fold_name(token)
+            if len(word) > 1 and sum(map(str.isalnum, word)) > 1:
                 words[word] = _String(word, label, True)
     return list({**words, **found}.values())
 
 
-def _find_repeats(doc: Doc, strings: Iterable[_String], inside: NDArray) -> Iterator[Region]:
-    """Yield all occurrences of strings whose pooled posterior is large enough.
+def _find_regions(
+    doc: Doc, spans: Sequence[Region], inside: NDArray
+) -> tuple[list[Region], list[_String]]:
+    """Return spans and repeats, merged, and the strings.
 
-    inside: (n,) the probability that a token is in a span.
+    Repeats are all occurrences of strings whose pooled posterior is large enough. inside: (n,) the
+    probability that a token is in a span.
     """
-    text = doc.text
+    text, starts = doc.text, [token.idx for token in doc]
+    strings, repeats = _find_strings(doc, starts, spans), []
     folded, p = Folded(text), inside.tolist()
-    starts = [token.idx for token in doc]
     for string in strings:
         places = string.find(text, folded)
         if not places:
@@ -190,7 +193,8 @@ def _find_repeats(doc: Doc, strings: Iterable[_String], inside: NDArray) -> Iter
         ]
         pooled = sum(of_places) / len(places)
         if pooled >= MIN_POOLED:
-            yield from (Region(*place, string.label, pooled, True) for place in places)
+            repeats += [Region(*place, string.label, pooled, True) for place in places]
+    return _merge([*spans, *repeats]), strings
 
 
 def _merge(regions: Iterable[Region]) -> list[Region]:
