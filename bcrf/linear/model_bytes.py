@@ -45,7 +45,8 @@ class SavedChain(NamedTuple):
     general: (S + 3, T) float32, weights of the transitions, the bias, the start and the end. C
         chains side by side have S = T / C tags each.
     keys: (F,) uint64, feature keys. features: (F, T) float32, their weights, or `Blocks` of them.
-    full: whether the weights of features are stored as float32, not float16.
+    full: whether all weights of features are stored, as float32. Without it they are float16, and
+        chains side by side lose weights near 0, see `weight_blocks.LEAST`.
 
     >>> import numpy as np
     >>> from bcrf.linear import SavedChain
@@ -79,8 +80,8 @@ def fill_features(saved: SavedChain, weights: NDArray[np.float32]) -> None:
 def pack(saved: SavedChain) -> bytes:
     """Serialize a chain: feature weights as float16 or, if `full`, float32, and a checksum.
 
-    Chains side by side lose weights below `weight_blocks.LEAST`. Raises ValueError if there are
-    weights that are not finite.
+    Chains side by side lose weights near 0 unless `full`, see `weight_blocks.LEAST`. Raises
+    ValueError if there are weights that are not finite.
 
     >>> import numpy as np
     >>> from bcrf.linear import SavedChain, pack, unpack
@@ -91,7 +92,7 @@ def pack(saved: SavedChain) -> bytes:
     """
     n_states, features = len(saved.general) - 3, saved.features
     if not isinstance(features, Blocks) and saved.general.shape[1] > n_states:
-        features = find_blocks(features, n_states)
+        features = find_blocks(features, n_states, saved.full)
     values = features.values if isinstance(features, Blocks) else features
     if not (np.isfinite(saved.general).all() and np.isfinite(values).all()):
         raise ValueError(

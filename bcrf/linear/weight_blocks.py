@@ -13,7 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST = 2.0**-10
-"""Smaller weights are left out. Between 1 and 2, the numbers of float16 are as far apart."""
+"""Smaller weights are left out. If all weights are below 1, it is a share of the largest one.
+
+Between 1 and 2, the numbers of float16 are as far apart.
+"""
 ROWS = 2048
 """Features that are packed together, so that they fit the cache."""
 
@@ -43,25 +46,27 @@ class Blocks(NamedTuple):
                 rows[places + tag] = values[tag, blocks]
 
 
-def find_blocks(features: NDArray[np.float32], n_states: int) -> Blocks:
-    """Return the weights (F, T) of chains of S tags that are at least LEAST.
+def find_blocks(features: NDArray[np.float32], n_states: int, full: bool = False) -> Blocks:
+    """Return the weights (F, T) of chains of S tags that are not near 0, see LEAST.
 
-    Values that are not finite are kept.
+    full: return all weights but zeros. Values that are not finite are kept.
     """
     n_chains = features.shape[1] // n_states
+    largest = float(np.abs(features).max(initial=0))
+    least = np.finfo("float32").smallest_subnormal if full else LEAST * min(1.0, largest)
     counts = np.zeros(len(features), dtype="uint16")
     chains, values = [np.zeros(0, "uint16")], [np.zeros((0, n_states), "float32")]
     for start in range(0, len(features), ROWS):
         part = np.ascontiguousarray(features[start : start + ROWS])
         # NaN is not less.
-        found = np.flatnonzero(~(np.abs(part) < LEAST)) // n_states
+        found = np.flatnonzero(~(np.abs(part) < least) & (part != 0)) // n_states
         found = found[np.diff(found, prepend=-1) > 0]
         rows, of_chain = np.divmod(found, n_chains)
         counts[start : start + ROWS] = np.bincount(rows, minlength=len(part))
         chains.append(of_chain.astype("uint16"))
         values.append(part.reshape(-1, n_states)[found])
     of_blocks = np.concatenate(values)
-    of_blocks[np.abs(of_blocks) < LEAST] = 0
+    of_blocks[np.abs(of_blocks) < least] = 0
     return Blocks(counts, np.concatenate(chains), of_blocks)
 
 
