@@ -11,6 +11,12 @@ from spacy.tokens import Doc
 from tqdm import tqdm
 
 from spacy_bcrf.corpora.texts import Rejected, TextRecord, as_json, find_inputs, read_records
+from spacy_bcrf.corpora.time_limit import TookTooLongError, time_limit, watch_tokenizer
+
+from .paths import print_notes
+
+SECONDS = 60.0
+"""The longest time of the tokenizer for a text, as of `annotate`."""
 
 
 def read_texts(path: Path, nlp: Language) -> Iterator[Doc]:
@@ -24,8 +30,12 @@ def read_text_records(
     """Yield the records of a file, and their texts as documents without annotation.
 
     path: a file that `corpora.texts.read_records` reads, or a folder of such files. Given tokens
-    stay. skip: receives place and reason of a bad text; without it, they are a ValueError.
+    stay. skip: receives place and reason of a bad text; without it, they are a ValueError. A text
+    that takes the tokenizer more than SECONDS is bad. An empty text is a document without words,
+    and a note counts them.
     """
+    watch_tokenizer(nlp)
+    n_empty = 0
     files, _ = find_inputs([str(path)])
     size = sum(file.stat().st_size for file in files)
     with tqdm(total=size, unit="B", unit_scale=True, desc="reading", delay=1, disable=None) as bar:
@@ -33,15 +43,19 @@ def read_text_records(
             for item in read_records(file, advance=bar.update):
                 try:
                     if isinstance(item, Rejected):
-                        raise ValueError(item.reason)
-                    pair = item, item.make_doc(nlp)
-                except ValueError as error:  # also spaCy's limit of characters
+                        if item.empty is None:
+                            raise ValueError(item.reason)
+                        item, n_empty = item.empty, n_empty + 1
+                    with time_limit(SECONDS):
+                        pair = item, item.make_doc(nlp)
+                except (ValueError, TookTooLongError) as error:  # also spaCy's limit of characters
                     problem = f"{item.place}: {error}"
                     if skip is None:
                         raise ValueError(problem) from None
                     skip(problem)
                 else:
                     yield pair
+    print_notes([f"{path}: {n_empty:,} texts are empty"] * bool(n_empty))
 
 
 class Texts:

@@ -5,6 +5,7 @@ import glob
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -91,12 +92,16 @@ class TextRecord:
 
 
 class Rejected(NamedTuple):
-    """A record without annotation, and why. unread: whether it is the rest of a file."""
+    """A record without annotation, and why.
+
+    unread: whether it is the rest of a file. empty: the record, if only its text is empty.
+    """
 
     id: str | int
     place: str
     reason: str
     unread: bool = False
+    empty: TextRecord | None = None
 
 
 Item = TextRecord | Rejected
@@ -245,7 +250,11 @@ def _read_fields(fields: dict[str, Any], place: str, columns: TextColumns) -> It
         record = read_record(given, place)
         return TextRecord(name, place, record.text, record.words, None, *check_meta(fields))
     except Problem as problem:
-        return Rejected(name, place, str(problem))
+        empty = None
+        if given == {"text": ""}:
+            with suppress(Problem):
+                empty = TextRecord(name, place, "", None, None, *check_meta(fields))
+        return Rejected(name, place, str(problem), empty=empty)
 
 
 def _check_id(key: Any, name: str) -> str | None:

@@ -1,0 +1,40 @@
+"""Texts that every command must survive: an empty one, and one that no tokenizer gets through."""
+
+import json
+
+import pytest
+from commands import command
+
+from spacy_bcrf.cli import text_docs
+
+COMMANDS = {
+    "redact": ("--threshold", "0.3", "-o", "out"),
+    "review": ("-o", "out"),
+    "rank": ("-o", "out"),
+    "distill": ("-o", "out"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_an_empty_text_passes_and_is_counted(pipeline, here, name, suffix):
+    texts = ["Ann saw Rome .", "", "Bob saw Kiel ."]
+    lines = [json.dumps({"text": x, "id": i}) for i, x in enumerate(texts)]
+    if suffix == "csv":
+        lines = ["id,text", *(f'{i},"{x}"' for i, x in enumerate(texts))]
+    (here / f"in.{suffix}").write_text("\n".join(lines))
+    result = command(name)(pipeline / "model", f"in.{suffix}", "-p", "ner", *COMMANDS[name])
+    assert f"in.{suffix}: 1 texts are empty" in result.stderr and (here / "out").exists()
+    if name == "redact":
+        found = [json.loads(line) for line in (here / "out").read_text().splitlines()]
+        assert found[1]["text"] == "" and found[1]["spans"] == [] and len(found) == 3
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_text_that_takes_too_long_is_named(pipeline, here, name, monkeypatch):
+    monkeypatch.setattr(text_docs, "SECONDS", 0.2)
+    (here / "in.jsonl").write_text(json.dumps({"text": "(" * 20_000}))
+    run = command(name)
+    result = run(pipeline / "model", "in.jsonl", "-p", "ner", *COMMANDS[name], exit_code=1)
+    assert "in.jsonl:1: took longer than 0.2 s" in result.output
+    assert not (here / "out").exists()
