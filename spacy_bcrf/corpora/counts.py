@@ -84,6 +84,9 @@ class Counts:
         self.unknown_spaces += doc.has_unknown_spaces
         if record.complete and not (record.missing or made.left_out):
             pass
+        elif not (record.complete or record.n_spans):
+            self.missing += len(doc)
+            self.unannotated += 1
         elif spans_key is None:
             iob: Any = doc.to_array(ENT_IOB)
             self.missing += int((iob == 0).sum())
@@ -92,7 +95,6 @@ class Counts:
             self.missing += len(doc) - len({i for s in spans for i in range(s.start, s.end)})
         else:
             self.missing += sum(key[1] == "allowed_labels" for key in doc.user_data)
-        self.unannotated += not (record.complete or record.n_spans)
 
     def skip(self, places: Sequence[str], n_spans: int, problem: Problem) -> None:
         self.skipped[problem.reason] += len(places)
