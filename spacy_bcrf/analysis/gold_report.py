@@ -16,7 +16,6 @@ from spacy.util import minibatch, registry
 from bcrf.chain.side_by_side import rows_by_chain
 from spacy_bcrf.annotation.arrays import UNKNOWN, allowed_tags, doc_lengths
 from spacy_bcrf.corpora.split_corpus import find_losses
-from spacy_bcrf.pipeline.codecs.entities import EntityCodec
 from spacy_bcrf.pipeline.config_errors import naming
 from spacy_bcrf.pipeline.gold import Gold, find_trimmed
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
@@ -104,7 +103,7 @@ class GoldReport(Result):
                 self._name(self.named_whitespace, example, where)
             self.docs += 1
             self._add_spans(pipe, pipe.codec.find_spans(example.reference))
-        if isinstance(pipe.codec, EntityCodec):
+        if pipe.codec.of_entities:
             self._add_labels(pipe, examples, gold)
         self.tokens += int(bounds[-1])
         self.annotated += int((n_possible == 1).sum())
@@ -214,7 +213,7 @@ def report_corpora(
     reports = {}
     for name, pipe in find_labelers(nlp).items():
         _set_labels(pipe, every, None)
-        for label in labels if isinstance(pipe.codec, EntityCodec) else ():
+        for label in labels if pipe.codec.of_entities else ():
             pipe.add_label(label)
         _choose_layers(pipe, every)
         reports[name] = {part: report_gold(pipe, found) for part, found in examples.items()}

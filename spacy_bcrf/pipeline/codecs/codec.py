@@ -72,6 +72,9 @@ class Codec(Protocol):
     has_layers: bool = False
     """Whether several chains have the same labels, so that labelings can have the same spans."""
 
+    of_entities: ClassVar[bool] = False
+    """Whether the annotation is `doc.ents`."""
+
     may_overlap: ClassVar[bool] = False
     """Whether predictions may overlap. They are written by `write_spans`."""
 

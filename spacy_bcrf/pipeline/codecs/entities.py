@@ -38,6 +38,7 @@ class EntityCodec(PartialSpanCodec):
     """Entities as tags of a scheme, under sentence starts, whitespace and preset entities."""
 
     what = "entities"
+    of_entities = True
     attributes: ClassVar[Attributes] = (ENT_IOB, SENT_START, IS_SPACE)
 
     def __init__(
