@@ -85,7 +85,11 @@ def _find_others(character: str) -> str:
     # A letter without another of its kind, such as a sign of repetition, becomes any letter.
     for kinds, script in product((kind, kind[0]), (_script(lower), None)):
         pool = _find_pool(start, kinds, script, case, has_pair)
-        found = [x for x in pool if x != lower and _differ(folded, fold_character(x))]
+        found = [
+            x
+            for x in pool
+            if _differ(folded, fold_character(x)) and _differ(_decompose(lower), _decompose(x))
+        ]
         if found:
             place = sum(x < lower for x in found)
             others = "".join(found[place:] + found[:place])
@@ -117,6 +121,10 @@ def _has_pair(lower: str) -> bool:
 
 def _script(character: str) -> str:
     return unicodedata.name(character, "").partition(" ")[0]
+
+
+def _decompose(character: str) -> str:
+    return unicodedata.normalize("NFD", character)
 
 
 def _differ(one: str, other: str) -> bool:
