@@ -97,7 +97,7 @@ def compare(name: str, folder: Path, sequences: int, rounds: int) -> list[Row]:
     (X, y), (X_test, gold) = parts
     n_tokens = sum(map(len, X_test))
     crfs = {
-        "ours": CRF(**SETTINGS),
+        "ours, L-BFGS": CRF(**SETTINGS),
         "ours, defaults": CRF(),
         "sklearn-crfsuite": sklearn_crfsuite.CRF(**SETTINGS),
     }
