@@ -97,15 +97,25 @@ class WordCache:
         """
         if not self._functions:
             return np.zeros(len(orths), dtype="int32"), NONE
-        with self._lock:
+        # A fork beside a thread that holds the lock would wait for ever.
+        if not self._lock.acquire(blocking=False):
+            return self._look_up(_Types(len(self._functions)), orths, text)
+        try:
             if self._types is None or len(self._types.index) > self._most:
                 self._types = _Types(len(self._functions))
-            types = self._types.index.find(orths)
-            new = dict.fromkeys(orths[types < 0].tolist())
-            if new:
-                self._types.add({orth: self._compute(text(orth)) for orth in new})
-                types = self._types.index.find(orths)
-            return types, self._types.bags
+            return self._look_up(self._types, orths, text)
+        finally:
+            self._lock.release()
+
+    def _look_up(
+        self, known: _Types, orths: NDArray[np.uint64], text: Callable[[int], str]
+    ) -> tuple[NDArray[np.int32], Bags]:
+        types = known.index.find(orths)
+        new = dict.fromkeys(orths[types < 0].tolist())
+        if new:
+            known.add({orth: self._compute(text(orth)) for orth in new})
+            types = known.index.find(orths)
+        return types, known.bags
 
     def _compute(self, word: str) -> list[list[int]]:
         return [[self._hash(value) for value in function(word)] for function in self._functions]

@@ -339,9 +339,13 @@ def _write_shard(path: Path, base: Language, name: str, docs: list[Doc]) -> None
 
 
 def _read_shard(path: Path, nlp: Language) -> Shard:
-    docs = list(DocBin().from_disk(path.with_suffix(".spacy")).get_docs(nlp.vocab))
-    with np.load(path.with_suffix(".npz")) as arrays:
-        unary, transitions = arrays["unary"], arrays["transitions"]
+    try:
+        docs = list(DocBin().from_disk(path.with_suffix(".spacy")).get_docs(nlp.vocab))
+        with np.load(path.with_suffix(".npz")) as arrays:
+            unary, transitions = arrays["unary"], arrays["transitions"]
+    except Exception as error:  # zlib, MessagePack, NumPy and ZIP raise their own
+        damaged = f"{path}.spacy or .npz is damaged ({error}); delete both and start again"
+        raise ValueError(damaged) from error
     lengths = doc_lengths(docs)
     n_chains = max(1, len(unary) // max(1, int(lengths.sum())))
     chain = Potentials(unary, transitions, lengths.repeat(n_chains))

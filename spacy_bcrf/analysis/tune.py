@@ -279,7 +279,7 @@ def _read_state(path: Path, identity: str, digest: str) -> dict[str, Trial]:
     try:
         saved, of_network, rows = json.loads(path.read_text(encoding="utf8"))
         trials = [Trial(**row) for row in rows]
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise CorpusError(f"{path}: expected the state of a search ({error}); delete it") from error
     if saved != identity:
         raise CorpusError(

@@ -62,7 +62,7 @@ def monitor_cli(
     if goes_on and state is not None:
         try:
             watch = Watch.from_json(json.loads(state.read_text(encoding="utf8")))
-        except ValueError:  # also of `json` and of the decoder
+        except (ValueError, RecursionError):  # also of `json` and of the decoder
             problem = "is no file of `monitor`; expected one that it wrote, or a new name and"
             raise ValueError(f"{state}: {problem} --reference") from None
     lines = []

@@ -93,7 +93,7 @@ class Checkpoint:
                 return {}
             with np.load(self._path, allow_pickle=False) as data:
                 found = dict(data)
-        except (OSError, ValueError, BadZipFile):
+        except (OSError, EOFError, ValueError, BadZipFile):  # EOFError: an empty file
             return {}
         return found if str(found.pop("identity", "")) == self._identity else {}
 

@@ -32,6 +32,7 @@ from spacy_bcrf.cli.pages.audit_page import audit_page
 from spacy_bcrf.cli.pages.lattice_page import lattice_page
 from spacy_bcrf.cli.review.page import fill_page
 from tests.attack.clients import REQUESTS, clients
+from tests.attack.surfaces import READERS, SIGNS, STATES, forks, readers, signs, states
 from tests.tiny_training import network, train
 
 Edits = Sequence[tuple[int, int, bytes]]
@@ -369,6 +370,23 @@ CASES: list[tuple[Callable[..., None], dict[str, SearchStrategy[Any]]]] = [
         },
     ),
     (pages, {"texts": payloads, "labels": payloads}),
+    (signs, {"labels": st.lists(st.sampled_from(SIGNS), min_size=1, max_size=4, unique=True)}),
+    (forks, {"n": st.integers(1, 60)}),
+    (
+        readers,
+        {
+            "command": st.sampled_from([*READERS]),
+            "bomb": st.sampled_from(["(", "[", "'", "a", " ", "a.", "\u0301"]),
+            "texts": st.lists(st.text(max_size=30), max_size=5),
+        },
+    ),
+    (
+        states,
+        {
+            "command": st.sampled_from([*STATES]),
+            "content": st.binary(max_size=40) | st.sampled_from([b"[" * 100_000, b"{}", b"PK"]),
+        },
+    ),
     (
         clients,
         {

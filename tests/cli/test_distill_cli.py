@@ -86,6 +86,9 @@ def test_a_killed_run_goes_on(folder):
     assert {path: path.stat().st_mtime_ns for path in old} == old
     once, again = (probabilities(spacy.load(path)) for path in ("once", "again"))
     np.testing.assert_array_equal(once, again)
+    (folder / "shards/000001.npz").write_bytes(b"")
+    result = run(*options, "-o", "other", "--work", "shards", exit_code=1)
+    assert "000001.spacy or .npz is damaged" in "".join(result.stderr.splitlines())
     (folder / "texts.txt").write_text("Ann left .")
     result = run(*options, "-o", "other", "--work", "shards", exit_code=1)
     assert "shards: was started differently: texts was" in " ".join(result.stderr.split())

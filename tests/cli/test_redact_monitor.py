@@ -139,6 +139,7 @@ def test_a_watch_in_steps(folder):
         ),
         (("new.txt", "--state", "bad.json"), "bad.json: is no file of `monitor`"),
         (("new.txt", "--state", "text.json"), "text.json: is no file of `monitor`"),
+        (("new.txt", "--state", "deep.json"), "deep.json: is no file of `monitor`"),
         (("new.txt", "--state", "bad.json", "--reference", "dev.spacy"), "goes on with its own"),
         (("new.txt", "--state", "new.txt", "--reference", "dev.spacy"), "would replace the input"),
         (("many.spacy", "--reference", "many.spacy", "--confidence", "2"), "between 0 and 1"),
@@ -147,6 +148,7 @@ def test_a_watch_in_steps(folder):
 def test_wrong_input_of_monitor(folder, args, message):
     (folder / "bad.json").write_text("{}")
     (folder / "text.json").write_text("a secret")
+    (folder / "deep.json").write_text("[" * 100_000)
     result = monitor("model", *args, *PIPE, exit_code=1)
     assert message in result.output
     assert (folder / "bad.json").read_text() == "{}" and not result.stdout.startswith("{")

@@ -184,10 +184,11 @@ def test_errors(folder):
     result = run(*COMMAND, "--seed", 1)
     message = "best.cfg.state.json: the state of another search"
     assert result.exit_code == 1 and result.output.startswith(message)
-    (folder / "best.cfg.state.json").write_text("{}")
-    result = run(*COMMAND)
-    message = "best.cfg.state.json: expected the state of a search"
-    assert result.exit_code == 1 and result.output.startswith(message)
+    for damaged in ("", "{}", "[" * 100_000):
+        (folder / "best.cfg.state.json").write_text(damaged)
+        result = run(*COMMAND)
+        message = "best.cfg.state.json: expected the state of a search"
+        assert result.exit_code == 1 and result.output.startswith(message)
     shutil.copy("train.spacy", "dev.spacy")
     (folder / "best.cfg.state.json").unlink()
     run(*COMMAND)

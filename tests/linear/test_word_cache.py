@@ -127,3 +127,11 @@ def test_several_threads_at_once():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_call_beside_a_thread_that_holds_the_cache_does_not_wait():
+    """As in a fork, in which the other thread does not exist."""
+    cache = WordCache(FUNCTIONS, hash_text)
+    assert look_up(cache, ["a"]) == expected(["a"])
+    with cache._lock:
+        assert look_up(cache, ["abC", "a"]) == expected(["abC", "a"])

@@ -71,3 +71,9 @@ def test_a_killed_exchange_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(Classes, "move", move)
     assert int(Checkpoint(path, "a").load()["passes"]) == 1
     assert clark_clusters(counts, 4, passes=4, state=Checkpoint(path, "a")) == whole
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"[" * 1000])
+def test_a_damaged_state_is_no_state(tmp_path, content):
+    (tmp_path / "state").write_bytes(content)
+    assert Checkpoint(tmp_path / "state", "a").load() == {}
