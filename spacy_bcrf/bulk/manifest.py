@@ -276,7 +276,10 @@ def _is_unfinished(path: Path) -> bool:
 
 
 def _describe_failure(failure: Rejected) -> dict[str, Any]:
-    return {name: value for name, value in failure._asdict().items() if value is not False}
+    """Return the fields, without those of other readers of texts."""
+    found = failure._asdict()
+    del found["empty"]
+    return {name: value for name, value in found.items() if value is not False}
 
 
 def _error_line(failure: Rejected) -> bytes:

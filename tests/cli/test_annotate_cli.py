@@ -279,6 +279,7 @@ def test_failed_documents_are_listed(pipeline, here):
         json.dumps({"id": "f", "text": "a " * 30}),
         r'{"id": "g", "text": "Ann", "note": "\udfff"}',
         '{"id": "h", "text": "Ann saw Oslo", "tokens": ["Ann", "was"]}',
+        '{"id": "i", "text": "", "note": 1}',
     ]
     (here / "a.jsonl").write_text("\n".join(lines))
     (here / "b.txt.gz").write_bytes(gzip.compress(b"Ann saw Rome .\n" * 3)[:-9])
@@ -294,13 +295,14 @@ def test_failed_documents_are_listed(pipeline, here):
     assert "Text of length 60 exceeds maximum of 50" in reasons["f"]
     assert "surrogates not allowed" in reasons["g"]
     assert reasons["h"].startswith("[E194]")
+    assert reasons["i"] == '"text" is empty'
     unread = "rest of b.txt.gz from line 4 unread: b.txt.gz: broken or truncated .gz file"
     assert reasons["b.txt.gz"].startswith(unread)
     assert reasons["c.csv:2"] == "1 fields under a header of 2"
     assert errors[4]["place"] == "a.jsonl:7"
     rows = read_rows(here / "out")
     assert (
-        f"{len(rows) + 9} documents read, {len(rows)} written to out, 9 failed, the rest of 1 "
+        f"{len(rows) + 10} documents read, {len(rows)} written to out, 10 failed, the rest of 1 "
         in (result.output)
     )
     assert [row["id"] for row in rows][:2] == ["a", "d"] and rows[-1]["id"] == "c.csv:3"
