@@ -134,9 +134,8 @@ def _debug_files(
     if labels and (unknown := sorted(found.labels - {*labels})):
         notes.append(f"labels that are not in --labels: {', '.join(unknown)}")
     reports = report_corpora(nlp, corpora, labels or ()) if nlp.pipe_names else {}
-    notes += [
-        note for name, pipe in find_labelers(nlp).items() for note in note_cost(name, pipe.codec)
-    ]
+    labelers = find_labelers(nlp) if nlp.pipe_names else {}
+    notes += [note for name in labelers for note in note_cost(name, labelers[name].codec)]
     return list(_describe(found)), reports, notes
 
 
