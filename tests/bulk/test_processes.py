@@ -15,18 +15,23 @@ from spacy_bcrf.bulk import processes
 from spacy_bcrf.bulk.processes import Child
 
 
+def make_folder(path, connection):
+    path.mkdir()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a fork server here")
-def test_a_fork_server_that_dies_while_it_starts_a_process_is_replaced(capfd, monkeypatch):
+def test_a_fork_server_that_dies_while_it_starts_a_process_is_replaced(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "PATIENCE", 300)
-    Child(print, "first").stop()
+    # A folder a process: an older server has a standard output that no test captures.
+    Child(make_folder, tmp_path / "first").stop()
     server = forkserver._forkserver._forkserver_pid
     os.kill(server, signal.SIGSTOP)  # it gets the request, but starts nothing
     timer = threading.Timer(0.5, os.kill, (server, signal.SIGKILL))
     timer.start()
-    child = Child(print, "second")
+    child = Child(make_folder, tmp_path / "second")
     timer.join()
     assert re.fullmatch(r"process \d+, exit code 0", child.stop())
-    assert [line.split()[0] for line in capfd.readouterr().out.splitlines()] == ["first", "second"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]
 
 
 @pytest.mark.parametrize("number, starts", [(errno.EMFILE, 1), (errno.EAGAIN, 3)])
