@@ -125,12 +125,12 @@ def test_a_tag_replaces_any_old_tag():
     chain = teacher_chain(pipe, [gold])
     pipe.add_label("NEW")
     new = Doc(nlp.vocab, words=WORDS, tags=["", "", "NEW", "N"])
-    (found,), problems = read_extension(
+    ((tags, allowed),), problems = read_extension(
         pipe, 3, [Example(nlp.make_doc("Ann left Rome today"), new)], chain
     )
     assert not problems
-    assert found.tags.tolist() == [-1, -1, 3, -1]
-    assert found.allowed.all(axis=1).tolist() == [True, True, True, False]
+    assert tags.tolist() == [-1, -1, 3, -1]
+    assert allowed.all(axis=1).tolist() == [True, True, True, False]
 
 
 def test_empty_documents_are_left_out():
