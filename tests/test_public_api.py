@@ -83,3 +83,8 @@ def test_names_are_listed_and_imported_at_first_use():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "0\n"
+
+
+def test_old_modules_of_the_package_say_the_new_one_in_from_imports():
+    with pytest.raises(ModuleNotFoundError, match=r"^spacy_bcrf\.chain is now bcrf\.chain$"):
+        from spacy_bcrf import chain  # noqa: F401
