@@ -352,9 +352,11 @@ class OnlineLearner:
             None if lattice is None else np.ascontiguousarray(lattice).view("uint8"),
             offsets,
         )
-        # The learner has made some steps even if a signal interrupts it.
+        # The first use writes the weights of a loaded chain. Then they change: the learner has made
+        # some steps even if a signal interrupts it.
+        learner = self._learner
         self._weights = None
-        loss, done = self._learner.learn(*data, order)
+        loss, done = learner.learn(*data, order)
         if done < len(order):
             # Features added since the last reading have no finite weights but 0.
             n_new = self._learner.n_rows - len(self._last_good)
@@ -425,12 +427,13 @@ class OnlineLearner:
         """
         self.check_descends()
         self._check_decay()
+        learner = self._learner
         self._weights = None
         joined = join_chains(gradient.unary, lengths, self.n_chains, np)
         d_unary, d_transitions = (
             np.ascontiguousarray(array, "float32") for array in (joined, gradient.transitions)
         )
-        self._learner.descend(rows.rows, rows.starts, lengths, d_unary, d_transitions)
+        learner.descend(rows.rows, rows.starts, lengths, d_unary, d_transitions)
 
     def current_potentials(self, rows: Rows, lengths: NDArray[np.int32]) -> Potentials:
         """Compute potentials under the weights of the last step, not their average."""

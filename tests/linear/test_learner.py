@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from oracles.sparse_learner import Reference
 from pairwise import pairwise
 
-from bcrf.chain import viterbi
+from bcrf.chain import CRF, Potentials, viterbi
 from bcrf.kernels.sparse import Learner, shuffled
 from bcrf.linear.learner import DivergedError, OnlineLearner, OnlineSettings
 from bcrf.linear.rows import Rows
@@ -499,3 +499,20 @@ def test_adagrad_lowers_the_rate_of_frequent_features():
         changes.append(model.weights[5:7, 0] - before)
     assert changes[0][0] == pytest.approx(changes[0][1], rel=1e-3)
     assert changes[1][0] < 0.5 * changes[1][1]
+
+
+@pytest.mark.parametrize("way", ["step", "descend"])
+def test_the_first_step_of_a_loaded_chain_changes_its_weights(way):
+    """Weights that are made at their first use are not those after the step that uses them."""
+    rows = Rows(np.array([0, 1], "int32"), np.array([0, 1, 2]))
+    lengths, gold = np.array([2], "int32"), np.array([0, 1], "int32")
+    learner = OnlineLearner(2, 2, OnlineSettings("crf", rate=1.0, averaged=False))
+    zeros = np.zeros_like(learner.weights)
+    learner = OnlineLearner(2, 2, OnlineSettings("crf", rate=1.0, averaged=False))
+    learner.set_later(lambda: zeros)
+    if way == "step":
+        learner.step(rows, lengths, gold)
+    else:
+        potentials = Potentials(np.zeros((2, 2), "f"), np.zeros((2, 2), "f"), lengths)
+        learner.descend(rows, lengths, CRF().loss(potentials, gold)[1])
+    assert learner.weights.any()
