@@ -1,6 +1,6 @@
 """MessagePack of maps, lists, strings, bytes, numbers, booleans and None.
 
-The bytes equal those of msgpack-python with `use_bin_type`. Source: the MessagePack specification,
+msgpack-python with `use_bin_type` writes the same bytes. Source: the MessagePack specification,
 https://github.com/msgpack/msgpack/blob/master/spec.md.
 """
 

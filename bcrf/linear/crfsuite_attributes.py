@@ -126,7 +126,7 @@ class Attributes:
         return found
 
     def keep(self, batch: Batch, kept: NDArray[np.bool_] | None = None) -> Batch:
-        """Drop rows of -1 and, of all attributes, those that are not kept. None keeps all."""
+        """Drop rows of -1 and all attributes that are not kept. None keeps all."""
         rows = batch.rows
         if kept is not None:
             new = np.append(np.where(kept, kept.cumsum() - 1, _SKIPPED), _SKIPPED).astype("int32")
