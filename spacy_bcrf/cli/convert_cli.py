@@ -178,10 +178,13 @@ def convert_cli(
                 f"{path}: column {word} has numbers, not words, and no column has entity tags; "
                 "expected --word-column, with --ent-column or --tag-column"
             )
+        tags = {tag for column in entities for tag in column_values(path, column)}
+        if ent_column is None and not tags & {"O", "o"}:
+            tags |= {*_PREFIXED}  # without an O, words of a text could be labels
         return partial(
             _read_tags,
             read_columns,
-            {tag for column in entities for tag in column_values(path, column)},
+            tags,
             word_column=word,
             tag_column=tag_column,
             ent_columns=entities,

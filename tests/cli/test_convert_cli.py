@@ -380,6 +380,17 @@ def test_entity_tags_in_lower_case(folder, name, text):
     assert [(ent.text, ent.label_) for ent in load("o.spacy")[0].ents] == [("Ada", "per")]
 
 
+def test_a_line_of_a_text_is_no_row_of_columns(folder):
+    """Labels alone need an O beside them, unless the caller names their column."""
+    (folder / "prose.txt").write_text("Ann went home today.\n")
+    result = run("prose.txt", "o.spacy", exit_code=1)
+    assert "prose.txt:1: 'today.' is no entity tag" in result.stderr
+    assert not (folder / "o.spacy").exists()
+    (folder / "labels.txt").write_text("Ann PER\nParis LOC\n")
+    run("labels.txt", "o.spacy", "--ent-column", 2)
+    assert [ent.label_ for ent in load("o.spacy")[0].ents] == ["PER", "LOC"]
+
+
 def test_a_malformed_sentence_is_refused_beside_records_too(folder):
     (folder / "bad.conll").write_text("a\tO\nb\n\n" + GOOD)
     (folder / "many.jsonl").write_text('{"text": "Ada", "spans": []}\n' * 20)
