@@ -4,8 +4,8 @@ import zlib
 
 import numpy as np
 import pytest
-import srsly
 
+from bcrf.io import msgpack
 from bcrf.linear import OnlineLearner, OnlineSettings, Rows, SavedChain, pack, unpack
 from bcrf.linear.model_bytes import fill_features
 from bcrf.linear.weight_blocks import LEAST
@@ -79,10 +79,10 @@ def test_weights_that_are_not_finite_are_not_saved(value):
 
 def rewrite(data, version, **changes):
     """Return the bytes of a chain with other contents."""
-    content = srsly.msgpack_loads(srsly.msgpack_loads(data)["content"])
-    content = srsly.msgpack_dumps(content | changes)
+    content = msgpack.loads(msgpack.loads(data)["content"])
+    content = msgpack.dumps(content | changes)
     msg = {"version": version, "checksum": zlib.crc32(content), "content": content}
-    return srsly.msgpack_dumps(msg)
+    return msgpack.dumps(msg)
 
 
 def test_files_with_all_weights_load():
