@@ -41,7 +41,12 @@ from spacy_bcrf.corpora.formats.conllu import read_conllu
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf8")
-    for path in (ROOT / "README.md", *ROOT.glob("bcrf/README.md"), *sorted(ROOT.glob("docs/*.md")))
+    for path in (
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *ROOT.glob("bcrf/README.md"),
+        *sorted(ROOT.glob("docs/*.md")),
+    )
 }
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -385,7 +390,7 @@ def test_the_records_of_each_format_convert(tmp_path):
 
 @pytest.mark.parametrize("package", ["bcrf", "spacy_bcrf"])
 def test_the_map_has_the_rooms_of_both_packages(package):
-    _, _, table = PAGES["docs/contributing.md"].partition(f"| `{package}/` |")
+    _, _, table = PAGES["CONTRIBUTING.md"].partition(f"| `{package}/` |")
     rooms = re.findall(r"^\| `([^`]*)` \|", table.partition("\n\n")[0], re.MULTILINE)
     folder = Path(importlib.import_module(package).__file__).parent
     found = {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}

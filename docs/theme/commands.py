@@ -8,7 +8,8 @@ The site's build has no compiled modules, so the page is stored. `tests/test_doc
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -38,17 +39,20 @@ def main() -> None:
 
 
 def lines() -> Iterator[str]:
-    """Yield the lines of the page."""
+    """Yield the lines of the page. The parameters of many commands come first, once."""
     functions = {command.name: command.callback for command in app.registered_commands}
-    yield f"# Commands\n\n{fill(HEAD)}\n"
+    counts = Counter(each for function in functions.values() for each in parameters(function))
+    common = [each for each, count in counts.items() if count >= 3]
+    yield f"# Reference: commands\n\n{fill(HEAD)}\n\n## Of many commands\n"
+    yield from items(common)
     for panel, names in PANELS.items():
         yield f"## {panel}\n"
         for name in names:
-            yield from describe(name, functions[name])
+            yield from describe(name, functions[name], common)
 
 
-def describe(name: str, function: Any) -> Iterator[str]:
-    """Yield heading, call, text and options of a command."""
+def describe(name: str, function: Callable[..., Any], common: list[Parameter]) -> Iterator[str]:
+    """Yield heading, call, text and parameters of a command."""
     found = list(parameters(function))
     call = ["python -m spacy bcrf", name]
     for each in found:
@@ -59,10 +63,17 @@ def describe(name: str, function: Any) -> Iterator[str]:
     yield f"### {name}\n\n```text\n{' '.join(call)} [OPTIONS]\n```\n"
     for paragraph in re.split(r"\n\s*\n", inspect.getdoc(function) or ""):
         yield fill(paragraph) + "\n"
-    yield "| argument, option | meaning | default |\n|---|---|---|"
+    yield from items([each for each in found if each not in common])
+    if shared := [f"`{each.names}`" for each in found if each in common]:
+        yield f"And [of many commands](#of-many-commands): {', '.join(shared)}.\n"
+
+
+def items(found: list[Parameter]) -> Iterator[str]:
+    """Yield a list of parameters. The call says which ones are required."""
     for names, kind, text, default, is_argument in found:
         value = "" if is_argument or not kind else f" {kind}"
-        yield f"| `{names}{value}` | {escape(text)} | {default} |"
+        shown = f" (default {default})" if default not in ("", "required") else ""
+        yield f"- `{names}{value}`: {escape(text)}{shown}"
     yield ""
 
 
@@ -116,8 +127,8 @@ def default_of(value: Any) -> str:
 
 
 def escape(text: str) -> str:
-    """Escape the characters that end a cell or start a tag."""
-    return re.sub(r"([|<*_])", r"\\\1", " ".join(text.split()))
+    """Escape the characters that start a tag or emphasis."""
+    return re.sub(r"([<*_])", r"\\\1", " ".join(text.split()))
 
 
 if __name__ == "__main__":

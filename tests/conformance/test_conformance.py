@@ -48,7 +48,7 @@ def test_a_suite_is_sorted_and_printed(checkouts, tmp_path):
     assert report.lost(replace(report, passed=4, version="2")) == 0
     page = make_page([report])
     assert "| peer | unknown | `ours` | 1 | 3 | 1 |" in page
-    assert "- Not applicable, it tests internals: `test_it::test_is_other` (2)" in page
+    assert "- it tests internals (2)" in page
     assert "- Failed: `test_it::test_fails`" in page
 
 
