@@ -29,6 +29,8 @@ BIN := $(VENV)/bin
 CXX_FILES := $(shell find bcrf/kernels -name "*.hh" -o -name "*.cc")
 # All builds share these object files, so the wheel of `make test` compiles little again.
 export BCRF_OBJECTS ?= $(CURDIR)/build/objects
+# Python compiles a module when it is first imported. pip would compile all of them, also those that nothing imports.
+export PIP_NO_COMPILE ?= 1
 PACKAGED := README.md $(shell find bcrf spacy_bcrf -type f -not -name "*.so" -not -name "*.cpp" -not -name "*.pyc")
 SOURCES := setup.cfg setup.py pyproject.toml $(wildcard bcrf/kernels/*.p[yx]*) $(CXX_FILES)
 

@@ -39,7 +39,7 @@ def pytest_sessionstart() -> None:
 LONG = ["kernels/test_headers", "cli/test_annotate_killed", "test_project", "kernels/test_cuda"]
 LONG += ["pipeline/test_spacy_cli", "kernels/test_instruction_sets"]
 LONG += ["test_docs", "corpora/test_published_counts", "pipeline/test_transformers"]
-LONG += ["test_release"]
+LONG += ["test_release", "attack/test_memory", "attack/test_clients", "interfaces/test_torch"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.page import PAGE, make_page, read_reports
-from tests.conformance.suites import MissingError, Report, Suite, find_suites, run
+from tests.conformance.suites import MissingError, Report, Suite, run
 
 CASES = """
 import pytest
@@ -72,17 +72,3 @@ def test_the_page_has_the_last_results():
 
 def test_no_published_case_failed():
     assert not any(report.failed for report in read_reports())
-
-
-# Suites without a plugin are tests of this folder.
-INSTALLED = [suite for suite in find_suites().values() if suite.package and suite.plugin]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suite", INSTALLED, ids=lambda suite: suite.name)
-def test_suites_of_installed_packages_pass(suite):
-    try:
-        report = run(suite)
-    except MissingError as error:
-        pytest.skip(str(error))
-    assert report.passed and not report.failed
