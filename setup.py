@@ -83,10 +83,10 @@ extensions = [
 
 
 NO_COMPILER = """
-spacy-bcrf compiles kernels in C++17. If there is no compiler, install one and try again:
-  Debian, Ubuntu   apt-get install g++
-  Fedora           dnf install gcc-c++
-  Alpine           apk add g++
+spacy-bcrf compiles kernels in C++17. If there is no compiler or no Python.h, install both:
+  Debian, Ubuntu   apt-get install g++ python3-dev
+  Fedora           dnf install gcc-c++ python3-devel
+  Alpine           apk add g++ python3-dev
   macOS            xcode-select --install
   Windows          Visual Studio Build Tools with "Desktop development with C++" and, under its
                    individual components, "C++ Clang Compiler for Windows"

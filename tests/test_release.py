@@ -83,6 +83,10 @@ def test_the_workflow_builds_each_platform_and_publishes_tags():
     }
     assert systems == {"ubuntu", "macos", "windows"}
     publish = workflow["jobs"]["publish"]
+    assert {*publish["needs"]} == workflow["jobs"].keys() - {"publish"}
+    # The last step of the clean container has neither a network nor the sources to compile.
+    *_, step = workflow["jobs"]["offline"]["steps"]
+    assert "--network none" in step["run"] and "--no-index --find-links" in step["run"]
     assert publish["permissions"] == {"id-token": "write"} and "refs/tags/v" in publish["if"]
 
 
