@@ -11,14 +11,20 @@ from spacy.util import load_model_from_config
 from thinc.api import Config
 
 from spacy_bcrf.corpora.inspection import Inspection
-from spacy_bcrf.pipeline.factories import NER_MODEL, TAGGER_MODEL
+from spacy_bcrf.pipeline.factories import LINEAR_CHAIN, NER_MODEL, SEGMENTER_MODEL, TAGGER_MODEL
 
-FACTORIES = {"ner": "bcrf_ner", "spans": "bcrf_spans", "tagger": "bcrf_tagger"}
+FACTORIES = {
+    "ner": "bcrf_ner",
+    "spans": "bcrf_spans",
+    "tagger": "bcrf_tagger",
+    "segmenter": "bcrf_segmenter",
+}
 """Components by their names in a pipeline."""
 MODELS: dict[str, dict[str, Any]] = {
     "ner": {**NER_MODEL, "templates": "social"},
     "spans": NER_MODEL,
     "tagger": TAGGER_MODEL,
+    "segmenter": {**LINEAR_CHAIN, "templates": "segmentation"},
 }
 """Sparse chains. "social" is "ner" with substrings of the word. On dev, in 20 passes, it gains 1.7
 of F on WNUT17 and 0.5 on UNER, and in 10 passes 0.5 on JNLPBA (`experiments.template_ablation`)."""
@@ -40,6 +46,8 @@ with the 445,000 of JNLPBA (`experiments.two_pass`)."""
 RATE_OF_DOCUMENTS = 0.03
 """Learning rate of a sparse chain if a step learns a document. The default fits sentences: with it,
 the log-loss of Dutch news is twice as large, and F 0.8 lower (20 passes, dev)."""
+RATIO = 0.15
+"""Expected share of entity tokens if no corpus says it (Effland and Collins 2021)."""
 _CNN = {
     "@architectures": "spacy.Tok2Vec.v2",
     "embed": {
@@ -50,6 +58,7 @@ _CNN = {
     },
     "encode": {"@architectures": "spacy-bcrf.MaxoutWindowEncoder.v1", "width": 96},
 }
+_CHARACTERS = {"@tokenizers": "spacy-bcrf.CharTokenizer.v1"}
 _LISTENERS = {
     "tok2vec": {"@architectures": "spacy.Tok2VecListener.v1", "width": 96},
     "transformer": {
@@ -97,9 +106,9 @@ def make_first_config(
         _check_annotation(counts, chosen, named[part])
     shared = {"cnn": "tok2vec", "hybrid": "tok2vec", "transformer": "transformer"}.get(encoder)
     components: dict[str, Any] = {}
-    if shared == "tok2vec":
+    if shared == "tok2vec" and "segmenter" not in chosen:
         components["tok2vec"] = {"factory": "tok2vec", "model": _CNN}
-    elif shared:
+    elif shared == "transformer":
         model = {
             "@architectures": "spacy-transformers.TransformerModel.v3",
             "name": transformer,
@@ -113,7 +122,9 @@ def make_first_config(
             labeler |= of_documents
             shown = ", ".join(f"{key} = {json.dumps(value)}" for key, value in of_documents.items())
             notes.append(f"ner: {shown}: most words are in documents of many sentences")
-        components[name] = {"factory": FACTORIES[name], "model": labeler}
+        options = _choose_ratio(corpus, dev or corpus, notes) if name == "ner" else {}
+        options |= {"factory": FACTORIES[name], "annotate": ["confidence"]}
+        components[name] = {**options, "model": labeler}
     training = _sparse_training(corpus) if encoder == "sparse" else _network_training(corpus)
     if shared == "transformer":
         training["optimizer"] = {
@@ -138,7 +149,11 @@ def make_first_config(
     config = Config(
         {
             "paths": {"train": None, "dev": None, **(paths or {})},
-            "nlp": {"lang": lang, "pipeline": list(components)},
+            "nlp": {
+                "lang": lang,
+                "pipeline": list(components),
+                **({"tokenizer": _CHARACTERS} if "segmenter" in components else {}),
+            },
             "components": components,
             "training": training,
         }
@@ -148,6 +163,10 @@ def make_first_config(
     # Filled paths stand where spaCy's default config refers to them.
     filled["corpora"]["train"]["path"] = "${paths.train}"
     filled["corpora"]["dev"]["path"] = "${paths.dev}"
+    # Half of the tagger's score would be of pos, which a component of tags does not write.
+    weights = filled["training"]["score_weights"]
+    if "tagger" in chosen:
+        weights["tag_acc"] += weights.pop("pos_acc")
     return FirstConfig(filled, notes)
 
 
@@ -159,6 +178,23 @@ def find_annotated(corpus: Inspection) -> list[str]:
         "tagger": corpus.tags["tag"].values,
     }
     return [name for name, value in annotation.items() if value]
+
+
+def _choose_ratio(corpus: Inspection, dev: Inspection, notes: list[str]) -> dict[str, Any]:
+    """Return entity_ratio if entities are twice as frequent as in dev among the annotated tokens.
+
+    The share of dev is 1 too if it has no O.
+    """
+    share = round(dev.entity_share, 3) if dev.outside else RATIO
+    is_complete = corpus.inside + corpus.outside == corpus.tokens
+    if is_complete or not share or corpus.entity_share <= 2 * share:
+        return {}
+    source = "of dev" if dev.outside else "a guess, because dev has no O either: set it by hand"
+    notes.append(
+        f"ner: the corpus annotates {corpus.inside:,} tokens as entities, and {corpus.outside:,} "
+        f"as O. entity_ratio.ratio = {share:g} is the share of entity tokens, {source}"
+    )
+    return {"entity_ratio": {"ratio": share, "margin": round(share / 3, 3)}}
 
 
 def _choose(corpus: Inspection, notes: list[str], where: str) -> list[str]:
@@ -190,6 +226,10 @@ def check_choices(
     for name in pipes:
         if name not in FACTORIES:
             raise ValueError(f"component {name!r}: expected {', '.join(FACTORIES)}")
+    if "segmenter" in pipes and (len(pipes) > 1 or encoder not in ("sparse", "cnn")):
+        raise ValueError(
+            "component segmenter: expected no other component, and --encoder sparse or cnn"
+        )
     if clusters and encoder not in ("sparse", "hybrid"):
         raise ValueError(f"clusters are features: {encoder} reads none; take sparse or hybrid")
     if (transformer is not None) != (encoder == "transformer"):
@@ -207,7 +247,7 @@ def _check_annotation(corpus: Inspection, pipes: Sequence[str], where: str) -> N
         "tagger": "token.tag",
     }
     for name in pipes:
-        if name not in find_annotated(corpus):
+        if name in what and name not in find_annotated(corpus):
             raise ValueError(f"component {name}: {where} has no {what[name]}")
 
 
@@ -219,6 +259,8 @@ def _make_model(
         chain |= {"templates": f"{chain['templates']}-brown", "clusters": {"brown": str(clusters)}}
     if shared is None:
         return chain
+    if name == "segmenter":
+        return dict(SEGMENTER_MODEL)
     network: dict[str, Any] = {
         "tok2vec": _LISTENERS[shared],
         "head": {"@layers": "spacy-bcrf.CRF.v1"},

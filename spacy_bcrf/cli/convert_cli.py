@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from bcrf.io.text import Line, find_file, text_suffix
 from spacy_bcrf.corpora.convert import RECORD_FORMATS, Reader, convert
+from spacy_bcrf.corpora.formats.brat import find_annotations
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.corpora.formats.iob_lines import read_iob_lines
@@ -20,6 +21,7 @@ from spacy_bcrf.corpora.formats.other_spans import normalize_tags
 from spacy_bcrf.corpora.make_doc import Align
 from spacy_bcrf.corpora.recognition import (
     Columns,
+    check_ent_columns,
     column_values,
     guess_columns,
     guess_ent_keys,
@@ -28,6 +30,7 @@ from spacy_bcrf.corpora.recognition import (
 )
 from spacy_bcrf.corpora.sentence import Sentence
 
+from .errors import spacy_command
 from .labels import read_labels
 from .paths import check_output_file
 
@@ -58,7 +61,10 @@ Scheme = Literal["auto", "bio", "iob1", "biluo", "bies"]
 def convert_cli(
     inputs: Annotated[
         list[Path],
-        Arg(help="Files to convert; the extension .xz, .gz or .bz2 is optional", metavar="INPUT"),
+        Arg(
+            help="Files, and folders of brat; the extension .xz, .gz or .bz2 is optional",
+            metavar="INPUT",
+        ),
     ],
     output: Annotated[
         Path, Arg(help="The .spacy file to write; with --shard, a folder", metavar="OUTPUT.spacy")
@@ -158,7 +164,7 @@ def convert_cli(
     bcrf_segmenter trains on the same documents.
     """
     report = partial(tqdm.write, file=sys.stderr)
-    paths = [find_file(path) for path in inputs]
+    paths = [file for path in inputs for file in find_annotations(path) or [find_file(path)]]
     if not shard:
         check_output_file(output, *paths)
 
@@ -210,7 +216,7 @@ def convert_cli(
     if ent_key is not None and counts.tokens and not counts.scheme:
         report(f"no word has an entity tag under the key {ent_key!r} (see --ent-key)")
     typer.echo(f"{replaces}{output}: {counts}")
-    return f"python -m spacy bcrf debug {output}"
+    return spacy_command("bcrf", "debug", output)
 
 
 def _find_format(
@@ -249,6 +255,7 @@ def _choose_columns(
     report: Callable[[str], object],
 ) -> tuple[int, Sequence[int]]:
     """Return the columns of word and entity tags: the given ones, else by content."""
+    check_ent_columns(path, entities or ())
     if word is not None and entities is not None:
         return word, entities
     found = guess_columns(path)

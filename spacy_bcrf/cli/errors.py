@@ -1,6 +1,8 @@
 """Ends of a command: one line for a wrong input, and the next step after success."""
 
 import os
+import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +36,12 @@ def exit_on(*errors: type[Exception], stopped: str = "Stopped") -> Iterator[None
         # wasabi's printer would wrap the line.
         typer.secho(explain(err), fg="red", err=True)
         raise typer.Exit(1) from None
+
+
+def spacy_command(*words: object) -> str:
+    """Return a command of `python -m spacy`, quoted for the shell."""
+    quote = subprocess.list2cmdline if os.name == "nt" else shlex.join
+    return f"python -m spacy {quote([*map(str, words)])}"
 
 
 def explain(error: Exception) -> str:

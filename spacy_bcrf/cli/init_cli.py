@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from filecmp import cmp
 from pathlib import Path
@@ -13,7 +14,8 @@ from tqdm import tqdm
 
 from bcrf.io.atomic import replacing
 
-from .paths import check_output_file, read_corpus
+from .errors import spacy_command
+from .paths import check_output_file, print_notes, read_corpus
 
 if TYPE_CHECKING:
     from spacy_bcrf.corpora.inspection import Inspection
@@ -25,20 +27,35 @@ HELD_OUT = 10
 def init_cli(
     output: Annotated[Path, Opt("--output", "-o", help="The config to write")],
     train: Annotated[
-        Path,
-        Opt("--train", "-t", help="Training corpus: .spacy, or what `convert` reads", exists=True),
-    ],
+        list[Path] | None,
+        Opt(
+            "--train",
+            "-t",
+            help="Training corpus: .spacy, or what `convert` reads. Repeatable: texts of .spacy "
+            "files that another file annotates again are left out",
+            exists=True,
+        ),
+    ] = None,
     dev: Annotated[
         Path | None,
         Opt("--dev", "-d", help=f"Dev corpus; by default each {HELD_OUT}th document of --train"),
     ] = None,
-    lang: Annotated[str, Opt("--lang", "-l", help="Language of the texts")] = "en",
+    names: Annotated[
+        list[str] | None,
+        Opt(help="In place of --train: LABEL=FILE with a name on each line. Repeatable"),
+    ] = None,
+    texts: Annotated[
+        Path | None,
+        Opt(help="Texts for --names, as `rank` reads them. Names in lower case match any case"),
+    ] = None,
+    lang: Annotated[str, Opt("--lang", "-l", help="Language of the tokenizer")] = "xx",
     pipes: Annotated[
         str | None,
         Opt(
             "--pipe",
             "-p",
-            help="ner, spans, tagger, or several; by default what the corpus annotates",
+            help="ner, spans, tagger, or several, or segmenter; by default what the corpus "
+            "annotates",
         ),
     ] = None,
     encoder: Annotated[
@@ -62,19 +79,27 @@ def init_cli(
     folder of the config.
     """
     from spacy_bcrf.analysis.first_config import check_choices, make_first_config
+    from spacy_bcrf.analysis.loading import note_shared
     from spacy_bcrf.corpora.convert import check_language
 
-    check_output_file(output, train, dev)
+    corpora = [texts] if texts else train or []
+    if bool(names) != bool(texts) or bool(names) == bool(train):
+        raise ValueError("expected --train, or --names with --texts")
+    if names and dev is None:
+        raise ValueError("--names needs --dev: documents with all of their entities")
+    check_output_file(output, *corpora, dev)
     if output.exists() and not force:
         raise ValueError(f"{output} exists; expected another name, or --force to replace it")
     check_language(lang)
-    raw = _find_raw_text(train)
+    lists = _read_names(names or [])
+    raw = _find_raw_text(corpora)
     chosen = [name.strip() for name in pipes.split(",")] if pipes else []
     check_choices(chosen, encoder, Path(clusters) if clusters else None, transformer)
-    parts = _Parts(output.parent, (train, dev), lang, "sc" if "spans" in chosen else None, force)
+    spans_key = "sc" if "spans" in chosen else None
+    parts = _Parts(output.parent, corpora, dev, lang, spans_key, force)
     with parts:
         clusters_file = _find_clusters(clusters, raw, output.parent, lang)
-        paths = parts.prepare(train, dev)
+        paths = parts.prepare(lists)
         found = {name: _inspect(path) for name, path in paths.items()}
         made = make_first_config(
             found["train"],
@@ -90,9 +115,13 @@ def init_cli(
             made.config.to_disk(part, interpolate=False)
     for note in made.notes:
         typer.echo(note)
+    dev_docs, train_docs = read_corpus(paths["dev"]), read_corpus(paths["train"])
+    print_notes(note_shared(dev_docs, train_docs, str(paths["dev"]), str(paths["train"])))
+    if only := sorted(found["train"].labels - found["dev"].labels):
+        print_notes([f"{paths['dev']} has no {', '.join(only)}, so F says nothing about them"])
     if clusters is None and encoder == "sparse" and raw is not None:
         typer.echo(f"{raw} may be raw text: clusters of its words raise F. Add --clusters brown")
-    return f"python -m spacy train {output} --output {output.parent / 'out'}"
+    return spacy_command("train", output, "--output", output.parent / "out")
 
 
 def _inspect(corpus: Path) -> Inspection:
@@ -115,7 +144,8 @@ class _Parts:
     """
 
     folder: Path
-    inputs: tuple[Path | None, ...]
+    train: Sequence[Path]
+    dev: Path | None
     lang: str
     spans_key: str | None
     force: bool
@@ -131,42 +161,83 @@ class _Parts:
                 path.unlink()
             typer.echo(f"removed again: {', '.join(map(str, written))}", err=True)
 
-    def prepare(self, train: Path, dev: Path | None) -> dict[str, Path]:
-        """Return the files of both parts, converted and split where they must be."""
-        if dev is not None and not dev.exists():
+    def prepare(self, names: Mapping[str, Sequence[str]]) -> dict[str, Path]:
+        """Return the files of both parts, converted and split where they must be.
+
+        names: by label, for a training part of texts.
+        """
+        dev = self.dev
+        if dev is None:
+            return self._hold_out()
+        if not dev.exists():
             raise ValueError(f"{dev}: no such file or folder")
-        if dev is not None and (dev.samefile(train) or cmp(dev, train, shallow=False)):
+        if any(dev.samefile(path) or cmp(dev, path, shallow=False) for path in self.train):
             raise ValueError(
                 f"{dev}: the dev part is the training part; expected other documents, or no --dev, "
                 "which holds some out"
             )
-        if dev is None:
-            return self._hold_out(train)
         return {
-            "train": self._convert(train, "train.spacy"),
-            "dev": self._convert(dev, "dev.spacy"),
+            "train": self._match(names) if names else self._join(self.train, "train.spacy"),
+            "dev": self._join([dev], "dev.spacy"),
         }
 
     def _claim(self, name: str) -> Path:
         """Return the path of a file to write."""
         path = self.folder / name
-        check_output_file(path, *self.inputs)
+        check_output_file(path, *self.train, self.dev)
         if not path.exists():
             self.new.append(path)
         elif not self.force:
             raise ValueError(f"{path}: exists already; expected another folder, or --force")
         return path
 
-    def _convert(self, corpus: Path, name: str) -> Path:
-        if corpus.is_dir() or corpus.suffix == ".spacy":
-            return corpus
+    def _join(self, corpora: Sequence[Path], name: str) -> Path:
+        """Return a corpus as it is, or write all documents to one file.
+
+        Documents of .spacy files whose texts other files have too are left out: `review` wrote
+        their annotation again.
+        """
+        from spacy_bcrf.corpora.doc_files import write_all
+        from spacy_bcrf.corpora.formats.brat import find_annotations
+
         from .convert_cli import convert_cli
 
+        others = [
+            path
+            for path in corpora
+            if path.suffix != ".spacy" and (path.is_file() or find_annotations(path))
+        ]
+        saved = [path for path in corpora if path not in others]
+        if len(corpora) == 1 and saved:
+            return saved[0]
         output = self._claim(name)
-        convert_cli([corpus], output, lang=self.lang, spans_key=self.spans_key)
+        if others:
+            convert_cli(others, output, lang=self.lang, spans_key=self.spans_key)
+        if saved:
+            new = list(read_corpus(output)) if others else []
+            known = {doc.text for doc in new}
+            old = (doc for path in saved for doc in read_corpus(path) if doc.text not in known)
+            typer.echo(f"{output}: {write_all([*old, *new], output):,} documents")
         return output
 
-    def _hold_out(self, corpus: Path) -> dict[str, Path]:
+    def _match(self, names: Mapping[str, Sequence[str]]) -> Path:
+        """Write the texts with the names in them as partial annotation."""
+        import spacy
+
+        from spacy_bcrf.corpora.doc_files import write_all
+        from spacy_bcrf.corpora.name_matches import match_names
+
+        from .text_docs import read_texts
+
+        output, nlp = self._claim("train.spacy"), spacy.blank(self.lang)
+        docs = list(match_names(read_texts(self.train[0], nlp), names, nlp))
+        n_found = sum(len(doc.ents) for doc in docs)
+        if not n_found:
+            raise ValueError(f"{self.train[0]}: none of the names is in the texts")
+        typer.echo(f"{output}: {write_all(docs, output):,} texts, {n_found:,} names in them")
+        return output
+
+    def _hold_out(self) -> dict[str, Path]:
         """Write each `HELD_OUT`th document to dev.spacy, and the others to train.spacy.
 
         No file has all documents: training on it would learn the dev part.
@@ -174,12 +245,14 @@ class _Parts:
         from spacy.tokens import DocBin
 
         paths = {name: self.folder / f"{name}.spacy" for name in ("train", "dev")}
-        if corpus.resolve() in [path.resolve() for path in paths.values()]:
+        corpus = ", ".join(map(str, self.train))
+        targets = [path.resolve() for path in paths.values()]
+        if any(path.resolve() in targets for path in self.train):
             raise ValueError(
                 f"{corpus}: a part would replace the whole; expected another name of it such as "
                 "all.spacy, --output in another folder, or --dev"
             )
-        whole = self._convert(corpus, "train.spacy")
+        whole = self._join(self.train, "train.spacy")
         parts = {name: DocBin(store_user_data=True) for name in paths}
         for i, doc in enumerate(read_corpus(whole)):
             parts["dev" if i % HELD_OUT == HELD_OUT - 1 else "train"].add(doc)
@@ -221,8 +294,23 @@ def _find_clusters(option: str | None, raw: Path | None, folder: Path, lang: str
     return path
 
 
-def _find_raw_text(corpus: Path) -> Path | None:
-    """Return a .txt file beside the corpus that is larger than the corpus."""
-    texts = [path for path in corpus.parent.glob("*.txt") if path != corpus]
-    size = corpus.stat().st_size
+def _find_raw_text(corpora: Sequence[Path]) -> Path | None:
+    """Return a .txt file beside the corpus that is larger than the corpus. None for folders."""
+    if not all(path.is_file() for path in corpora):
+        return None
+    texts = [path for path in corpora[0].parent.glob("*.txt") if path not in corpora]
+    size = sum(path.stat().st_size for path in corpora)
     return next((path for path in sorted(texts) if path.stat().st_size > size), None)
+
+
+def _read_names(options: Sequence[str]) -> dict[str, list[str]]:
+    """Read options such as `PER=people.txt`. ValueError names a wrong one."""
+    from spacy_bcrf.sparse.gazetteers import read_phrases
+
+    found: dict[str, list[str]] = {}
+    for option in options:
+        label, _, file = option.partition("=")
+        if not (label and file):
+            raise ValueError(f"--names {option}: expected LABEL=FILE, such as PER=people.txt")
+        found.setdefault(label, []).extend(read_phrases(Path(file)))
+    return found

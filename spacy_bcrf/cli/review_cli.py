@@ -9,6 +9,7 @@ from tqdm import tqdm
 
 from bcrf.io.atomic import replacing
 
+from .errors import spacy_command
 from .options import GpuId, Model, PipeName
 from .paths import check_output_file
 
@@ -65,4 +66,12 @@ def review_cli(
         page, counts = review_page(nlp, labeler, predictions, texts, max_alternatives)
         part.write_text(page, encoding="utf8")
     typer.echo(f"{output}: {counts}")
-    return f"open {output} in a browser; then python -m spacy bcrf convert SAVED.jsonl new.spacy"
+    paths = nlp.config["paths"]
+    parts = {
+        part: path if (path := paths.get(part)) and Path(path).exists() else f"{part.upper()}.spacy"
+        for part in ("train", "dev")
+    }
+    joined = "--train", parts["train"], "--train", "SAVED.jsonl", "--dev", parts["dev"]
+    init = "init", "--output", "next/config.cfg", *joined, "--lang", nlp.lang
+    pipes = ["--pipe", "spans"] if labeler.codec.may_overlap else []
+    return f"open {output} in a browser; then {spacy_command('bcrf', *init, *pipes)}"

@@ -46,11 +46,20 @@ class Inspection:
     """Tokens of documents that are long enough for the values of `two_pass`."""
     has_entities: bool = False
     """Whether the corpus has entity annotation; O counts as annotation."""
+    inside: int = 0
+    """Tokens of entities."""
+    outside: int = 0
+    """Tokens annotated as O."""
     labels: set[str] = field(default_factory=set)
     """The labels of entities and of partial annotation."""
     tags: dict[str, Tags] = field(default_factory=lambda: {"tag": Tags(), "pos": Tags()})
     groups: dict[str, Counter[str]] = field(default_factory=dict)
     """Counts of the labels of all other span groups, by key."""
+
+    @property
+    def entity_share(self) -> float:
+        """The share of entity tokens among the annotated tokens."""
+        return self.inside / max(1, self.inside + self.outside)
 
     def add(self, doc: Doc) -> None:
         self.docs += 1
@@ -67,6 +76,8 @@ class Inspection:
             of_group = (span.label_ for span in doc.spans[key])
             self.groups.setdefault(key, Counter()).update(of_group)
         iob, types = read_doc(doc, (ENT_IOB, ENT_TYPE)).T
+        self.inside += int(((iob == 1) | (iob == 3)).sum())
+        self.outside += int((iob == 2).sum())
         partial = _only(*read_partial_annotation([Example(doc, doc)], *keys), PartialAnnotation())
         self.labels.update(doc.vocab.strings[label] for label in {*types.tolist()} - {0})
         self.labels |= find_labels(doc, keys) | (partial.annotated_labels or set())

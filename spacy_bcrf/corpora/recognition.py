@@ -102,6 +102,20 @@ def guess_columns(path: Path) -> Columns:
     return Columns(word + 1, tuple(-1 if i == len(columns) - 1 else i + 1 for i in layers))
 
 
+def check_ent_columns(path: Path, columns: Sequence[int]) -> None:
+    """Raise ValueError for a column without entity tags if another column has some."""
+    for column in columns:
+        others = guess_columns(path).entities
+        own, best = (column_values(path, each) for each in (column, others[0]))
+        if 2 * _count_tags(own) < len(own) and not _have_no_prefix(own) and _count_tags(best):
+            listed = " and ".join(map(str, others))
+            raise ValueError(f"{path}: column {column} has no entity tags, column {listed} has")
+
+
+def _count_tags(values: Sequence[str]) -> int:
+    return sum(map(bool, map(_LABEL.fullmatch, values))) + values.count("O")
+
+
 def _have_no_prefix(column: Sequence[str]) -> bool:
     """Return whether most values are O, and the others bare B and I, or labels alone."""
     values = Counter(column)

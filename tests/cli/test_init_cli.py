@@ -1,5 +1,6 @@
 """Tests of `python -m spacy bcrf init`: configs that train, and what they say of the corpus."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -325,3 +326,140 @@ def test_a_dev_part_without_the_annotation_is_named(tmp_path):
     result = run("-o", tmp_path / "c.cfg", *parts)
     assert result.exit_code and "bare.spacy has no entity annotation" in result.output
     assert {path.name for path in tmp_path.iterdir()} == {"bare.spacy"}
+
+
+def write_brat(folder, n=20):
+    folder.mkdir(parents=True)
+    for i in range(n):
+        (folder / f"{i}.txt").write_text(f"Ann{i} Lee left Oslo .")
+        end = 7 + len(str(i))
+        lines = f"T1\tPER 0 {end}\tAnn{i} Lee\nT2\tLOC {end + 6} {end + 10}\tOslo\n"
+        (folder / f"{i}.ann").write_text(lines)
+
+
+def read(path):
+    return list(DocBin(store_user_data=True).from_disk(path).get_docs(Vocab()))
+
+
+def test_a_folder_of_brat(tmp_path):
+    write_brat(tmp_path / "train" / "a")
+    write_brat(tmp_path / "dev", 2)
+    result = run("-o", tmp_path / "c.cfg", "-t", tmp_path / "train", "-d", tmp_path / "dev")
+    assert result.exit_code == 0, result.output
+    docs = read(tmp_path / "train.spacy")
+    assert [len(docs), len(read(tmp_path / "dev.spacy"))] == [20, 2]
+    assert {ent.label_ for doc in docs for ent in doc.ents} == {"PER", "LOC"}
+    assert "entity_ratio" not in result.output  # brat is complete
+
+
+def test_several_files_of_which_the_new_annotation_stays(tmp_path):
+    texts = [f"Ann{i} left ." for i in range(20)]
+    nlp = spacy.blank("xx")
+    docs = list(map(nlp.make_doc, texts))
+    for doc in docs:
+        doc.set_ents([Span(doc, 1, 2, "WRONG")])
+    DocBin(docs=docs[5:]).to_disk(tmp_path / "old.spacy")
+    DocBin(docs=docs[:5]).to_disk(tmp_path / "dev.spacy")
+    saved = [
+        {"text": text, "spans": [{"start": 0, "end": 5, "label": "PER"}]} for text in texts[8:]
+    ]
+    (tmp_path / "new.jsonl").write_text("".join(json.dumps(each) + "\n" for each in saved))
+    files = "-t", tmp_path / "old.spacy", "-t", tmp_path / "new.jsonl"
+    result = run("-o", tmp_path / "next/c.cfg", *files, "-d", tmp_path / "dev.spacy")
+    assert result.exit_code == 0, result.output
+    found = {
+        doc.text: [ent.label_ for ent in doc.ents] for doc in read(tmp_path / "next/train.spacy")
+    }
+    assert found == {text: ["WRONG"] if i < 8 else ["PER"] for i, text in enumerate(texts) if i > 4}
+    assert util.load_config(tmp_path / "next/c.cfg")["paths"]["dev"] == str(tmp_path / "dev.spacy")
+    result = run("-o", tmp_path / "c.cfg", *files, "-d", tmp_path / "new.jsonl", "-F")
+    assert "the dev part is the training part" in result.output
+
+
+def test_documents_of_both_parts_are_counted(tmp_path):
+    for name, words in ("train", "abc"), ("dev", "cd"):
+        docs = [Doc(Vocab(), words=[word], ents=["B-X"]) for word in words]
+        DocBin(docs=docs).to_disk(tmp_path / f"{name}.spacy")
+    parts = "-t", tmp_path / "train.spacy", "-d", tmp_path / "dev.spacy"
+    result = run("-o", tmp_path / "c.cfg", *parts)
+    assert f"1 of 2 documents of {parts[3]} are in {parts[1]} too" in result.output
+
+
+def test_names_and_texts(tmp_path):
+    from spacy.cli.train import train
+
+    names = [f"{a}{b}" for a in ("Ka", "Lo", "Mi") for b in ("ra", "no", "si", "te")]
+    (tmp_path / "people.txt").write_text("\n".join(names[:6]))
+    (tmp_path / "raw.txt").write_text("".join(f"then {name} left us .\n" for name in names * 5))
+    nlp = spacy.blank("xx")
+    dev = [nlp.make_doc(f"then {name} left us .") for name in names]
+    for doc in dev:
+        doc.ents = [Span(doc, 1, 2, "PER")]
+    DocBin(docs=dev).to_disk(tmp_path / "dev.spacy")
+    options = "--names", f"PER={tmp_path / 'people.txt'}", "--texts", tmp_path / "raw.txt"
+    result = run("-o", tmp_path / "c.cfg", *options)
+    assert "--names needs --dev" in result.output and len([*tmp_path.iterdir()]) == 3
+    result = run("-o", tmp_path / "c.cfg", *options, "-d", tmp_path / "dev.spacy")
+    assert result.exit_code == 0, result.output
+    assert "60 texts, 30 names in them" in result.output
+    assert (
+        "annotates 30 tokens as entities, and 0 as O. entity_ratio.ratio = 0.2 is" in result.output
+    )
+    ner = util.load_config(tmp_path / "c.cfg")["components"]["ner"]
+    assert ner["entity_ratio"] == {"ratio": 0.2, "margin": 0.067}
+    train(tmp_path / "c.cfg", tmp_path / "out")
+    best = spacy.load(tmp_path / "out/model-best")
+    found = [[ent.text for ent in doc.ents] for doc in best.pipe(doc.text for doc in dev)]
+    assert found == [[name] for name in names]
+    assert 0.5 < best(dev[0].text).ents[0]._.confidence <= 1
+    result = run("-o", tmp_path / "c.cfg", "-F", *options[2:], "-d", tmp_path / "dev.spacy")
+    assert "expected --train, or --names with --texts" in result.output
+
+
+@pytest.mark.parametrize(
+    ("ents", "dev_ents", "ratio"),
+    [
+        (["B-PER", "", ""], ["B-PER", "O", "O"], 0.333),
+        (["B-PER", "", ""], ["B-PER", "", ""], 0.15),
+        (["B-PER", "", "O"], ["B-PER", "O", "O"], None),
+        (["B-PER", "I-PER", "I-PER"], ["B-PER", "O", "O"], None),
+        (["B-PER", "", ""], ["O", "O", "O"], None),
+    ],
+)
+def test_entities_without_o_set_the_ratio(ents, dev_ents, ratio):
+    found = []
+    for tags in ents, dev_ents:
+        doc = Doc(Vocab(), words=["Ann", "left", "."], ents=["O" if t == "" else t for t in tags])
+        missing = [Span(doc, i, i + 1) for i, tag in enumerate(tags) if not tag]
+        doc.set_ents([*doc.ents], missing=missing, default="unmodified")
+        found.append(Inspection())
+        found[-1].add(doc)
+    made = make_first_config(found[0], "xx", dev=found[1])
+    got = made.config["components"]["ner"]["entity_ratio"]
+    assert (got and got["ratio"]) == ratio
+    assert ("set it by hand" in " ".join(made.notes)) == (ratio == 0.15)
+
+
+def test_probabilities_are_on_and_scores_are_of_what_is_written():
+    config = make_first_config(inspect(tags=True), "xx").config
+    assert [block["annotate"] for block in config["components"].values()] == [["confidence"]] * 2
+    weights = config["training"]["score_weights"]
+    assert weights["tag_acc"] == weights["ents_f"] == 0.5 and "pos_acc" not in weights
+
+
+def test_a_segmenter(tmp_path):
+    from spacy.cli.train import train
+
+    words = [["ab", "c"], ["c", "ab"], ["ab", "ab", "c"]]
+    docs = [
+        Doc(Vocab(), words=each, spaces=[False] * len(each), tags=["N"] * len(each))
+        for each in words * 10
+    ]
+    DocBin(docs=docs).to_disk(tmp_path / "all.spacy")
+    options = "-o", tmp_path / "c.cfg", "-t", tmp_path / "all.spacy", "-l", "zh"
+    result = run(*options, "-p", "segmenter,tagger")
+    assert "segmenter: expected no other component" in result.output
+    result = run(*options, "-p", "segmenter")
+    assert result.exit_code == 0, result.output
+    train(tmp_path / "c.cfg", tmp_path / "out")
+    assert [w.text for w in spacy.load(tmp_path / "out/model-best")("cabc")] == ["c", "ab", "c"]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from itertools import pairwise
 
 import pytest
@@ -12,7 +13,7 @@ from spacy.tokens import Doc, Span
 from spacy_bcrf.cli.review.annotation import read_annotation
 from spacy_bcrf.cli.review.page import fill_page
 from spacy_bcrf.cli.text_docs import read_texts
-from spacy_bcrf.corpora.doc_files import write_all
+from spacy_bcrf.corpora.doc_files import read_docs, write_all
 
 run = command("review")
 TEXTS = ["Ann saw Rome .", "👩‍👧 met  Bob 😀 in Oslo", "Why on earth not ?"]
@@ -305,3 +306,20 @@ def test_gold_needs_a_corpus_and_known_labels(pipeline, folder, nlp):
     new = (pipeline / "model", folder / "new.spacy", "-p", "ner", "--gold", "-o", page)
     result = run(*new, exit_code=1)
     assert "document 0 has the label 'NEW'" in result.output and not page.exists()
+
+
+def test_the_next_step_joins_old_and_new_annotation(pipeline, folder):
+    nlp = spacy.load(pipeline / "model")
+    nlp.config["paths"].update(train="my train.spacy", dev="gone.spacy")
+    nlp.to_disk("model")
+    write_all([Doc(nlp.vocab, words=["Ann"], ents=["B-PER"])], folder / "my train.spacy")
+    step = run("model", "texts.txt", "--pipe", "ner", "-o", "page.html").step
+    before, _, init = step.partition(" then python -m spacy bcrf init ")
+    assert before == "open page.html in a browser;"
+    parts = "--train", "my train.spacy", "--train", "SAVED.jsonl", "--dev", "DEV.spacy"
+    assert shlex.split(init) == ["--output", "next/config.cfg", *parts, "--lang", "xx"]
+    text = {"text": TEXTS[0], "spans": [{"start": 0, "end": 3, "label": "PER"}], "complete": True}
+    (folder / "SAVED.jsonl").write_text(json.dumps(text))
+    write_all([Doc(nlp.vocab, words=["Bo"], ents=["B-PER"])], folder / "DEV.spacy")
+    command("init")(*shlex.split(init))
+    assert len(list(read_docs(folder / "next/train.spacy", nlp.vocab))) == 2

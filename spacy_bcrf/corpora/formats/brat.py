@@ -19,6 +19,12 @@ _BOM = "\ufeff"
 _ENTITY = re.compile(r"(\S+) (\d+ \d+(?:;\d+ \d+)*)")
 
 
+def find_annotations(path: Path) -> list[Path]:
+    """Return the .ann files of a folder and of the folders below it, none of a file."""
+    found = path.rglob("*.ann") if path.is_dir() else ()
+    return sorted(file for file in found if not file.name.startswith("."))
+
+
 def read_fields(path: Path, left_out: Counter[str]) -> dict[str, Any]:
     """Return the text and the spans of a pair of files, as fields for `jsonl.read_record`.
 
