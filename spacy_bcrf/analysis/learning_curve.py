@@ -23,6 +23,8 @@ FACTORS = (2, 4)
 POWERS = np.linspace(0.05, 1.5, 30)
 """Powers of the curve."""
 RESAMPLES = 1000
+FLAT = 0.005
+"""A smaller gain of F is not worth twice the annotation."""
 
 
 class Point(NamedTuple):
@@ -58,15 +60,15 @@ class LearningCurve(Result):
 
     @property
     def summary(self) -> str:
-        """F now, and how much the fitted curve rises from there to twice the documents."""
+        """F now, and how much the fitted curve rises to twice the documents."""
         last, gain = self.measured[-1], self.gain
-        low, high = 100 * gain.low, 100 * gain.high
-        fitted = value(np.array([self.curve]), np.array([last.n_docs])).item()
-        return (
-            f"F {last} with {last.n_docs:,} documents; the fitted curve rises from "
-            f"{100 * fitted:.1f} by {100 * gain.f:.1f} ({low:.1f} to {high:.1f}) to "
-            f"{gain.n_docs:,} documents"
-        )
+        n = f"{last.n_docs:,} documents"
+        return f"F {last} with {n}; twice as many raise the fitted curve by {gain}"
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether twice the documents gain less than FLAT, or may gain nothing."""
+        return self.gain.low <= 0 or self.gain.f < FLAT
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of a table, with a header."""

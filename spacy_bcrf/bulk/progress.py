@@ -16,6 +16,8 @@ class Progress:
 
     def __init__(self, output: str, as_json: bool) -> None:
         self.output, self.as_json = output, as_json
+        self.is_old = False
+        """Whether an earlier call finished the run."""
         self.size = self.skipped = self.position = self.earlier_words = 0
         self.started, self.last = time.monotonic(), float("-inf")
         hidden = True if as_json else None
@@ -49,8 +51,9 @@ class Progress:
         failed = f"; {self.output}/errors.jsonl lists the failed ones" if counts.failed else ""
         if counts.unread:
             failed = f", the rest of {counts.unread:,} files unread{failed}"
+        done = "finished already: " if self.is_old else ""
         print(
-            f"{counts.read:,} documents read, {counts.written:,} written to {self.output}, "
+            f"{done}{counts.read:,} documents read, {counts.written:,} written to {self.output}, "
             f"{counts.failed:,} failed{failed}"
         )
 

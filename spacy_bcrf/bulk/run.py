@@ -75,7 +75,8 @@ def annotate_files(
     }
     progress.start(sum(each["size"] for each in identity["inputs"].values()))
     with open_manifest(output, identity, settings.format, redo) as manifest:
-        if manifest.is_complete:
+        progress.is_old = manifest.is_complete
+        if progress.is_old:
             return manifest.counts
         ends: dict[int, int] = {}
         n_bytes = position = 0

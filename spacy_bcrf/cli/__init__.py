@@ -6,11 +6,14 @@ spaCy's command line imports it through the entry point `spacy_cli`.
 from collections.abc import Callable
 from importlib import import_module
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from spacy.cli import app as spacy_app
+from spacy.cli._util import Opt
 from typer.core import TyperGroup
+
+from bcrf import __version__
 
 from .errors import make_command
 
@@ -78,8 +81,18 @@ for _name in RENAMED:
     )
 
 
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
 @app.callback()
-def _group() -> None:
+def _group(
+    version: Annotated[
+        bool, Opt("--version", callback=_show_version, is_eager=True, help="Print the version")
+    ] = False,
+) -> None:
     """Keep `bcrf` a group: without a callback, Typer makes a single command the whole group."""
 
 

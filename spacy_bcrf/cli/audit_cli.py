@@ -9,7 +9,7 @@ from spacy.cli._util import Arg, Opt
 
 from bcrf.io.atomic import write_text
 
-from .errors import RESUMES, exit_on
+from .errors import RESUMES, exit_on, spacy_command
 from .options import PipeName
 from .paths import check_corpus, check_output_file, read_corpus, write_json_lines
 
@@ -82,5 +82,5 @@ def audit_cli(
         if work is None:
             shutil.rmtree(folder, ignore_errors=True)
     typer.echo(f"{output}: {found!r}")
-    reviewed = f"MODEL {corpus} --suspects {output} --output page.html"
-    return f"python -m spacy bcrf review {reviewed}, with any pipeline that has these labels"
+    review = "review", "MODEL", corpus, "--suspects", output, "--output", "page.html"
+    return f"{spacy_command('bcrf', *review)}, with any pipeline that has these labels"

@@ -9,6 +9,7 @@ from spacy.cli._util import Opt
 from bcrf.io.extras import require
 from spacy_bcrf.pipeline.config_errors import naming
 
+from .errors import spacy_command
 from .options import Gold, GpuId, Inplace, Model, PipeName, TargetFolder
 from .paths import check_output_file, draw, print_notes
 
@@ -76,4 +77,5 @@ def calibrate_cli(
     target = store(nlp, output, model, name)
     if not no_plot:
         draw(found, plot or target / f"calibration-{name}.png")
-    return f"python -m spacy bcrf control {target} NEW.spacy, documents that are not in {dev}"
+    step = spacy_command("bcrf", "control", target, "NEW.spacy")
+    return f"{step}, documents that are not in {dev}"

@@ -11,6 +11,7 @@ from tqdm import tqdm
 from bcrf.io.atomic import write_text
 from bcrf.io.text import read_lines
 
+from .errors import spacy_command
 from .options import Seed
 from .paths import check_output_file
 
@@ -101,4 +102,5 @@ def clusters_cli(
                 paths = clark_clusters(counts, n_clusters, seed=seed, state=state)
     write_text(output, "".join(f"{word}\t{path}\n" for word, path in paths.items()))
     typer.echo(f"{output}: {len(paths):,} words in {len(set(paths.values())):,} clusters")
-    return f"python -m spacy bcrf init --output config.cfg --train TRAIN --clusters {output}"
+    init = "init", "--output", "config.cfg", "--train", "TRAIN"
+    return spacy_command("bcrf", *init, "--clusters", output)

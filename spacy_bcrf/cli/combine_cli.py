@@ -10,6 +10,7 @@ from spacy.cli._util import Arg, Opt
 from bcrf.io.atomic import check_new_folder
 from spacy_bcrf.pipeline.config_errors import naming
 
+from .errors import spacy_command
 from .options import NewFolder
 from .paths import check_corpus
 
@@ -50,7 +51,7 @@ def combine_cli(
         )
     typer.echo(f"sum: log-likelihood per token {found.log_likelihoods['sum']:.4f}")
     store(found.nlp, output)
-    return f"python -m spacy bcrf calibrate {output} {dev} --output calibrated"
+    return spacy_command("bcrf", "calibrate", output, dev, "--output", "calibrated")
 
 
 def name_parts(models: list[str]) -> list[str]:

@@ -11,6 +11,7 @@ from spacy.cli._util import Opt
 from bcrf.io.extras import require
 from spacy_bcrf.pipeline.config_errors import naming
 
+from .errors import spacy_command
 from .options import Gold, GpuId, Inplace, Model, PipeName, TargetFolder
 from .paths import check_corpus, check_output_file, draw, print_notes
 
@@ -114,7 +115,7 @@ def control_cli(
         typer.echo(f"{found.n_candidates / max(1, found.n_docs):.2f} candidates a document")
     print_notes([*found.notes, ASSUMPTION])
     target = store(nlp, output, model, name)
-    return f"python -m spacy bcrf report {target} TEST.spacy --output report.html"
+    return spacy_command("bcrf", "report", target, "TEST.spacy", "--output", "report.html")
 
 
 def read_label_promises(options: Sequence[str]) -> dict[tuple[str, ...], float]:

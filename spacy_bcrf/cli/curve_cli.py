@@ -8,6 +8,7 @@ from spacy.cli._util import Arg, Opt
 
 from bcrf.io.extras import require
 
+from .errors import spacy_command
 from .options import PipeName, Seed
 from .paths import check_corpus, check_output_file, draw, print_notes, read_corpus, write_json
 
@@ -59,6 +60,7 @@ def curve_cli(
         write_json(output, found.to_json())
     if plot is not None:
         draw(found, plot)
-    if found.gain.low > 0:
-        return "annotate more: python -m spacy bcrf rank MODEL TEXTS --output texts.jsonl"
-    return f"look for label errors: python -m spacy bcrf audit {train} --output audit.jsonl"
+    if found.is_flat:
+        step = spacy_command("bcrf", "audit", train, "--output", "audit.jsonl")
+        return f"look for label errors: {step}"
+    return "annotate more: python -m spacy bcrf rank MODEL TEXTS --output texts.jsonl"

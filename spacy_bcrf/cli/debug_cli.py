@@ -13,6 +13,7 @@ from spacy.cli._util import Arg, Opt, import_code, parse_config_overrides
 from spacy_bcrf.annotation.partial import AMBIGUOUS, INCORRECT
 from spacy_bcrf.pipeline.config_errors import naming
 
+from .errors import spacy_command
 from .labels import read_labels
 from .options import Code
 
@@ -64,12 +65,12 @@ def debug_cli(
     if Path(path).is_dir() or path.endswith(".spacy"):
         keys = {"ambiguous_spans_key": ambiguous_key, "incorrect_spans_key": incorrect_key}
         head, reports, notes = _debug_files(inputs, keys, read_labels(labels))
-        step = f"python -m spacy bcrf init --output model/config.cfg --train {path}"
+        step = spacy_command("bcrf", "init", "--output", "model/config.cfg", "--train", path)
     else:
         if (labels, ambiguous_key, incorrect_key) != (None, AMBIGUOUS, INCORRECT):
             raise ValueError(f"{path}: a config sets labels and keys itself; set them there")
         head, (reports, notes) = [], _debug_config(Path(path), rest)
-        step = " ".join(["python -m spacy train", path, "--output out", *rest])
+        step = spacy_command("train", path, "--output", "out", *rest)
     if as_json:
         parts = {
             name: {part: found.to_json() for part, found in by_part.items()}

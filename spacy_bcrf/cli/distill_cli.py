@@ -15,7 +15,7 @@ from spacy_bcrf import __version__
 from spacy_bcrf.corpora.formats.annotators import read_annotators
 from spacy_bcrf.corpora.identity import hash_files
 
-from .errors import RESUMES, exit_on
+from .errors import RESUMES, exit_on, spacy_command
 from .options import GpuId, Passes, PipeName, Seed
 
 JSON = (".jsonl", ".ndjson", ".json")
@@ -118,4 +118,4 @@ def distill_cli(
         typer.echo(f"{folder}: {found.n_reused:,} of {found.n_shards:,} shards are labeled already")
     for line in found.lines():
         typer.echo(line)
-    return f"python -m spacy bcrf report {output} TEST.spacy --output report.html"
+    return spacy_command("bcrf", "report", output, "TEST.spacy", "--output", "report.html")

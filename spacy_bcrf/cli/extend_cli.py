@@ -8,6 +8,7 @@ from spacy.cli._util import Arg, Opt
 
 from bcrf.io.atomic import check_new_folder
 
+from .errors import spacy_command
 from .options import GpuId, Model, NewFolder, Passes, PipeName, Seed
 from .paths import check_corpus
 
@@ -81,4 +82,5 @@ def extend_cli(
     if result.had_control:
         typer.echo("the promise of `control` is removed: run `control` again")
     store(nlp, output)
-    return f"python -m spacy bcrf report {output} TEST.spacy --output report.html --against {model}"
+    report = "report", output, "TEST.spacy", "--output", "report.html"
+    return spacy_command("bcrf", *report, "--against", model)

@@ -10,6 +10,7 @@ from bcrf.io.atomic import check_new_folder, replacing
 from bcrf.linear.crfsuite_model import MAGIC
 from spacy_bcrf.pipeline.config_errors import naming
 
+from .errors import spacy_command
 from .options import Code
 from .paths import check_output_file, print_notes
 
@@ -75,7 +76,7 @@ def _migrate_config(config: Path, output: Path, head: str, code: Path | None) ->
     for name, (old, new) in migrated.components.items():
         typer.echo(f"[components.{name}] {old} -> {new}")
     typer.echo(f"written to {output}")
-    return f"python -m spacy train {output} --output out"
+    return spacy_command("train", output, "--output", "out")
 
 
 def _migrate_model(model: Path, output: Path, lang: str) -> str:
@@ -92,4 +93,4 @@ def _migrate_model(model: Path, output: Path, lang: str) -> str:
         "counterpart in a pipeline. For values: "
         f"bcrf.sklearn.CRF(model_filename={str(model)!r})"
     )
-    return f"python -m spacy bcrf report {output} TEST.spacy --output report.html"
+    return spacy_command("bcrf", "report", output, "TEST.spacy", "--output", "report.html")

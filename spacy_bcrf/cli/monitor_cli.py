@@ -9,6 +9,7 @@ from spacy.cli._util import Arg, Opt
 
 from bcrf.io.atomic import write_text
 
+from .errors import spacy_command
 from .options import GpuId, PipeName
 from .paths import check_output_file
 
@@ -86,4 +87,4 @@ def monitor_cli(
         raise typer.Exit(DRIFT)
     if state is None:
         return "the same command with --state watch.json, to go on with these counts"
-    return f"python -m spacy bcrf monitor {model} NEW --state {state}"
+    return spacy_command("bcrf", "monitor", model, "NEW", "--state", state)

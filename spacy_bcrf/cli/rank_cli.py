@@ -10,6 +10,7 @@ from spacy.cli._util import Arg, Opt
 
 from bcrf.io.atomic import replacing
 
+from .errors import spacy_command
 from .options import GpuId, Model, PipeName
 from .paths import check_output_file
 
@@ -132,7 +133,7 @@ def rank_cli(
         typer.echo(f"labeling config: {tasks.labeling_config(labeler.labels)}", err=True)
     if output is None or format != "jsonl" or output.suffix != ".jsonl":
         return None
-    return f"python -m spacy bcrf review {model} {output} --output page.html"
+    return spacy_command("bcrf", "review", model, output, "--output", "page.html")
 
 
 def write(records: Iterable[dict[str, Any]], format: Format, output: IO[str]) -> None:

@@ -10,6 +10,7 @@ import typer
 from spacy.cli._util import Arg, Opt
 from spacy.tokens import Doc
 
+from .errors import spacy_command
 from .options import GpuId, PipeName
 from .paths import (
     check_corpus,
@@ -118,7 +119,8 @@ def redact_cli(
     if report is not None:
         return f"open {report}"
     again = output.with_name(f"gold-{output.name}")
-    return f"python -m spacy bcrf redact {model} GOLD.spacy --output {again} --report leaks.html"
+    gold_run = "redact", model, "GOLD.spacy", "--output", again
+    return spacy_command("bcrf", *gold_run, "--report", "leaks.html")
 
 
 def _show(row: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Opt
 
+from .errors import spacy_command
 from .options import Gold, GpuId, Model, PipeName, Seed
 from .paths import check_corpus, check_report_file, print_notes, write_report
 
@@ -52,4 +53,5 @@ def report_cli(
     for path in output:
         typer.echo(f"{path}: {found!r}")
     page = next((path for path in output if path.suffix == ".html"), output[0])
-    return f"open {page}. To correct texts: python -m spacy bcrf review {model} TEXTS -o page.html"
+    step = spacy_command("bcrf", "review", model, "TEXTS", "--output", "page.html")
+    return f"open {page}. To correct texts: {step}"

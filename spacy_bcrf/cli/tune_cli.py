@@ -11,7 +11,7 @@ from spacy.cli._util import Opt, import_code, parse_config_overrides
 from bcrf.io.atomic import replacing
 from spacy_bcrf.pipeline.config_errors import naming
 
-from .errors import exit_on
+from .errors import exit_on, spacy_command
 from .options import Code, Seed, TrainingConfig
 from .paths import check_output_file
 
@@ -70,14 +70,18 @@ def tune_cli(
         apply_settings(loaded, best.settings).to_disk(part)
     if not found.is_done:
         typer.echo(f"the time is over: the same command goes on from {state}")
-    typer.echo(f"{output}: {_name(best)}")
+    before = max(t.f for t in found.trials if t.share == best.share and not t.settings)
+    if best.settings:
+        shares = f", with {best.share:.0%} of the documents" * (best.share < 1)
+        change = f"F {100 * before:.2f} before, {100 * best.f:.2f} with {_name(best)}{shares}"
+    else:
+        change = f"no settings have a higher F than yours, {100 * before:.2f}"
+    typer.echo(f"{output}: {change}")
     if "network" in best.settings:
         dev = loaded.get("paths", {}).get("dev") or "DEV.spacy"
-        typer.echo(
-            "the sum is best. After the training: python -m spacy bcrf combine out/model-last "
-            f"{network} --dev {dev} --output sum"
-        )
-    return " ".join(["python -m spacy train", str(output), "--output out", *ctx.args])
+        parts = "combine", "out/model-last", network, "--dev", dev, "--output", "sum"
+        typer.echo(f"the sum is best. After the training: {spacy_command('bcrf', *parts)}")
+    return spacy_command("train", output, "--output", "out", *ctx.args)
 
 
 def _describe(trial: Trial) -> str:

@@ -143,29 +143,41 @@ def _reasons(found: Counter[str]) -> str:
 
 
 MAX_REPORTS = 20
-"""Largest number of problems that a conversion names."""
+"""Largest number of different problems that a conversion names."""
+MAX_PLACES = 5
+"""Largest number of places of equal problems."""
 
 
 class Problems:
-    """The first MAX_REPORTS problems, each with file and line, and the number of the others.
+    """The first MAX_REPORTS different problems, each with its places, and the number of the others.
 
     fatal: whether a file cannot be read.
     """
 
     def __init__(self) -> None:
-        self._lines: list[str] = []
+        self._places: dict[str, list[str]] = {}
+        self._n_equal = Counter[str]()
         self._n_more = 0
         self.fatal = False
 
     def add(self, message: str, n: int = 1) -> None:
-        if len(self._lines) < MAX_REPORTS:
-            self._lines.append(message)
+        """Count a problem of n records: `PLACE: PROBLEM`."""
+        place, _, problem = message.partition(": ")
+        if problem in self._places or len(self._places) < MAX_REPORTS:
+            places = self._places.setdefault(problem, [])
+            places += [place] * (len(places) < MAX_PLACES)
+            self._n_equal[problem] += 1
         else:
             self._n_more += n
 
     def fail(self, error: CorpusError) -> None:
         self.fatal = True
-        self._lines.append(str(error))
+        self._places.setdefault(str(error), [])
 
     def lines(self) -> list[str]:
-        return self._lines + [f"and {self._n_more:,} more problems"] * bool(self._n_more)
+        found = []
+        for problem, places in self._places.items():
+            n_more = self._n_equal[problem] - len(places)
+            more = f" and {n_more:,} more" * bool(n_more)
+            found.append(f"{', '.join(places)}{more}: " * bool(places) + problem)
+        return found + [f"and {self._n_more:,} more problems"] * bool(self._n_more)

@@ -11,7 +11,14 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_bcrf import analysis
 from spacy_bcrf.analysis.cross_fitting import train_sparse_chain
-from spacy_bcrf.analysis.learning_curve import POWERS, fit_curve, fit_power_law, value
+from spacy_bcrf.analysis.learning_curve import (
+    POWERS,
+    LearningCurve,
+    Point,
+    fit_curve,
+    fit_power_law,
+    value,
+)
 from spacy_bcrf.cli.curve_cli import curve_cli
 from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.formats.conllu import read_conllu
@@ -90,9 +97,9 @@ def test_a_curve_of_a_corpus(parts):
     values = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert values["measured"][2]["n_docs"] == 313 and values["n_dev"] == len(dev)
     assert "626" in found._repr_html_() and f"F {100 * expected:.1f} (" in repr(found)
-    ceiling, scale, power = found.curve  # what the picture draws
-    fitted = 100 * (ceiling - scale * 313**-power)
-    assert f"the fitted curve rises from {fitted:.1f} by {100 * found.gain.f:.1f} (" in repr(found)
+    # One number for the F of all documents: the measured one.
+    gain = f"twice as many raise the fitted curve by {100 * found.gain.f:.1f} ("
+    assert f") with 313 documents; {gain}" in repr(found)
     figure = found.plot()
     assert figure.axes[0].get_xlabel() == "training documents"
     with pytest.raises(ValueError, match="2 documents are too few for a curve of three sizes"):
@@ -161,3 +168,13 @@ def test_the_command_writes_values_and_a_figure(parts, tmp_path, capsys):
         assert f"{point['n_docs']:,}  {100 * point['f']:.1f} (" in shown
     assert plot.read_bytes()[:4] == b"\x89PNG"
     assert step.startswith("annotate more: ") == (values["gain"]["low"] > 0)
+
+
+@pytest.mark.parametrize(
+    ("gain", "is_flat"),
+    [((-0.002, -0.01, 0.01), True), ((0.004, 0.001, 0.01), True), ((0.02, 0.01, 0.03), False)],
+)
+def test_a_small_or_uncertain_gain_is_flat(gain, is_flat):
+    point = Point(10, 0.5, 0.4, 0.6)
+    curve = LearningCurve("ner", [point], [point], Point(20, *gain), (1.0, 1.0, 1.0), 5)
+    assert curve.is_flat == is_flat

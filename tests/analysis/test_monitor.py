@@ -102,6 +102,8 @@ def test_drift_breaks_a_promise_and_names_the_documents_needed(nlp):
         values = json.loads(json.dumps(found.to_json(), allow_nan=False))
         assert values["measures"]["spans a document"]["new"] > 2
         assert "<table>" in found._repr_html_() and len(found.plot().axes) == 6
+        found.needed = None  # no number of documents helps that anyone can label
+        assert "Train on documents like the new ones, then run `control`" in found.message
         ner.control = Control("recall", ("PER",), (0.01,), 1.0, (0.9,), (0,), unit="document")
         (name,) = monitor(nlp, [], texts(nlp, 100, 1)).promises
         assert name == "recall 0.9 a document of PER"

@@ -557,7 +557,9 @@ def test_a_damaged_line_of_progress_is_named_and_redone(pipeline, here, line):
     # A line that somebody removes leaves a shard to do.
     log.write_bytes(b"\n".join([*lines[:2], *lines[3:], b""]))
     (here / "out" / "shards" / "000002.jsonl").unlink()
-    assert "8 documents read, 8 written to out, 0 failed" in run(*options).output
+    done = "8 documents read, 8 written to out, 0 failed"
+    assert run(*options).stdout == f"{done}\n"
+    assert run(*options).stdout == f"finished already: {done}\n"
     assert [row["id"] for row in read_rows(here / "out")] == list(range(8))
 
 

@@ -1,6 +1,7 @@
 """Paths and ends of commands: none replaces its input, or mixes its output with other files."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,9 @@ import typer
 from commands import command
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
+from typer.testing import CliRunner
 
+import bcrf
 from spacy_bcrf.cli import app
 from spacy_bcrf.cli.errors import RESUMES, exit_on
 
@@ -91,6 +94,20 @@ def test_commands_return_their_next_step():
     }
     others = {name: each for name, each in returned.items() if each is not str}
     assert others == {"serve": type(None), "rank": str | None}
+
+
+def test_the_next_step_is_quoted_for_the_shell(here):
+    (here / "my data").mkdir()
+    corpus = here / "my data" / "train $1.iob"
+    corpus.write_text("Ann|B-PER left|O\n" * 20)
+    step = command("init")("-o", "round 2/config.cfg", "-t", corpus).step
+    assert shlex.split(step)[-3:] == ["round 2/config.cfg", "--output", "round 2/out"]
+    step = command("convert")(corpus, "a b.spacy").step
+    assert shlex.split(step)[-2:] == ["debug", "a b.spacy"]
+
+
+def test_the_version():
+    assert CliRunner().invoke(app, ["--version"]).output == f"{bcrf.__version__}\n"
 
 
 @pytest.mark.parametrize("name", ["calibrate", "combine", "control", "redact"])

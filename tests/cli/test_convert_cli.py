@@ -96,7 +96,8 @@ def test_malformed_sentences_are_skipped_named_and_counted(folder, format):
 
 
 def test_only_the_first_malformed_sentences_are_reported(folder):
-    (folder / "bad.conll").write_text(GOOD + "oops\n\n" * (MAX_REPORTS + 5))
+    bad = "".join(f"EU\tZ-{i}\n\n" for i in range(MAX_REPORTS + 5))
+    (folder / "bad.conll").write_text(GOOD + bad)
     result = run("bad.conll", "o.spacy", "--skip-malformed")
     assert f"+ {MAX_REPORTS + 5} left out (" in result.stdout
     assert result.stderr.splitlines()[MAX_REPORTS:] == ["and 5 more problems"]
@@ -167,7 +168,7 @@ def test_all_malformed_places_are_listed_at_once(folder):
     (folder / "b.conll").write_text("EU\tO\n\nEU\n")
     result = run("a.conll", "b.conll", "o.spacy", exit_code=1)
     places = [line.partition(": ")[0] for line in result.stderr.splitlines()]
-    assert places == ["a.conll:2", "a.conll:4", "a.conll:6", "b.conll:3", "o.spacy"]
+    assert places == ["a.conll:2, b.conll:3", "a.conll:4", "a.conll:6", "o.spacy"]
     assert not (folder / "o.spacy").exists()
 
 
@@ -213,7 +214,7 @@ def test_a_malformed_word_is_left_out_alone(folder):
     assert "3 sentences read = 2 in 2 docs + 1 left out (1 malformed)" in result.stdout
     assert result.stdout.endswith("; 2 malformed words left out\n")
     places = [line.partition(": ")[0] for line in result.stderr.splitlines()]
-    assert places == ["tweets.conll:2", "tweets.conll:4", "tweets.conll:6"]
+    assert places == ["tweets.conll:2, tweets.conll:6", "tweets.conll:4"]
 
 
 @pytest.mark.parametrize(
@@ -402,3 +403,11 @@ def test_a_malformed_sentence_is_refused_beside_records_too(folder):
     (folder / "bad.jsonl").write_text('{"text": "Ada", "spans": []}\n' * 8 + '{"text": 1}\n')
     (folder / "many.conll").write_text(GOOD * 20)
     run("bad.jsonl", "many.conll", "o.spacy", exit_code=1)
+
+
+def test_a_column_without_entity_tags_is_one_error(folder):
+    rows = "".join(f"Kano{i}\tB-LOC\nis\tO\n\n" for i in range(30))
+    (folder / "dev.txt").write_text(rows)
+    columns = "--word-column", 2, "--ent-column", 1
+    result = run("dev.txt", "x.spacy", *columns, exit_code=1)
+    assert result.stderr == "dev.txt: column 1 has no entity tags, column -1 has\n"

@@ -56,6 +56,8 @@ def test_the_best_settings_are_written_and_train(folder):
     # Words alone cannot tell the names of dev from the other words.
     assert lines[2].startswith(" 100%") and lines[2].endswith("  config")
     assert float(lines[2].split()[1]) < 90
+    f = lines[2].split()[1]
+    assert lines[-1].startswith(f"best.cfg: F {f} before, 100.00 with templates=")
     best = spacy.util.load_config("best.cfg")
     assert best["paths"]["train"] == "train.spacy"
     model = best["components"]["ner"]["model"]

@@ -492,9 +492,15 @@ def test_unreadable_files(tmp_path, text, message):
 
 def test_only_the_first_problems_are_reported(tmp_path):
     n = MAX_REPORTS + 5
-    _, counts, problems = convert(tmp_path, "no\n" * n + json.dumps(ADA))
-    assert counts.skipped == {"no JSON": n} and len(problems) == MAX_REPORTS + 1
+    lines = "".join(f'{{"text": {i}}}\n' for i in range(n))
+    _, counts, problems = convert(tmp_path, lines + json.dumps(ADA))
+    assert counts.skipped.total() == n and len(problems) == MAX_REPORTS + 1
     assert problems[-1] == "and 5 more problems"
+
+
+def test_equal_problems_are_one_with_their_places(tmp_path):
+    _, _, (problem,) = convert(tmp_path, "no\n" * 30 + json.dumps(ADA))
+    assert problem.startswith(f"{tmp_path / 'in.jsonl'}:1, ") and " and 25 more: " in problem
 
 
 def test_shards_are_all_written_or_none(tmp_path):

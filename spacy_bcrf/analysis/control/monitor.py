@@ -215,11 +215,10 @@ class Monitored(Result):
         )
         if not self.promises:
             return found
-        needed = "more than 100,000" if self.needed is None else f"about {self.needed:,}"
-        return (
-            f"{found}. The promise no longer rests on like documents: {'; '.join(self.promises)}. "
-            f"Label {needed} new documents and run `control` on them"
-        )
+        found += f". The promise no longer rests on like documents: {'; '.join(self.promises)}. "
+        if self.needed is None:
+            return f"{found}Train on documents like the new ones, then run `control` again"
+        return f"{found}Label about {self.needed:,} new documents and run `control` on them"
 
     def __repr__(self) -> str:
         return f"Monitored({self.name}: {self.message})"
