@@ -11,8 +11,6 @@
 [0, 1, 1, 0]
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

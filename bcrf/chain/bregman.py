@@ -1,7 +1,5 @@
 """The Bregman conditional random field (Corro, Lacroix and Le Roux 2025)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """The linear-chain conditional random field."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

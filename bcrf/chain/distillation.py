@@ -1,7 +1,5 @@
 """Cross-entropy against a distribution over labelings: soft gold, such as a teacher's marginals."""
 
-from __future__ import annotations
-
 from bcrf.kernels import Array, array_module
 
 from .crf import CRF

@@ -1,7 +1,5 @@
 """Inferences whose distribution over labelings factorizes over tokens."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Literal
 

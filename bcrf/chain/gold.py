@@ -1,7 +1,5 @@
 """Gold annotation, complete or partial, as a lattice of allowed labelings."""
 
-from __future__ import annotations
-
 from bcrf import kernels
 from bcrf.kernels import Array
 from bcrf.lazy import lazy

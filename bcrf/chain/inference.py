@@ -1,7 +1,5 @@
 """The interface of all inferences, and their Fenchel-Young loss."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from types import ModuleType
 from typing import Literal, NamedTuple

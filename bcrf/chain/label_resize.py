@@ -5,8 +5,6 @@ uses a new label then scores the mean of the labelings with an old label in its 
 the best labeling before training. A new chain side by side starts with O everywhere.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

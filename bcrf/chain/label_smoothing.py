@@ -1,7 +1,5 @@
 """Label smoothing of Fenchel-Young losses."""
 
-from __future__ import annotations
-
 from bcrf.kernels import Array
 
 from .gold import UNKNOWN

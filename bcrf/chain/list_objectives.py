@@ -6,8 +6,6 @@ allows. Loss and gradient of a sequence without annotation are zero. ValueError 
 sequence whose gold labelings are all forbidden.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from bcrf import kernels

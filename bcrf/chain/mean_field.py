@@ -1,7 +1,5 @@
 """Mean-field inference."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

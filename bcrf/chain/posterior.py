@@ -4,8 +4,6 @@ The posterior is the CRF's, p(y) ~ exp <w, y>. For the distribution of another i
 potentials that `Inference.to_crf` returns.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bcrf import kernels

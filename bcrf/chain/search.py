@@ -1,7 +1,5 @@
 """Search for the labelings of highest score: Viterbi, Dijkstra, n-best, minimum risk."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from bcrf import kernels

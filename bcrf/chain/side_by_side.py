@@ -5,8 +5,6 @@ each chain at a token: (N, C T). All inferences see one batch of C B sequences w
 first sequence in each of the chains, then the second and so on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import ModuleType
 

@@ -7,8 +7,6 @@ span, the last factor is the probability that the span does not continue.
 For the distribution of another inference than a CRF, pass the potentials of `Inference.to_crf`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from bcrf import kernels

@@ -1,7 +1,5 @@
 """Unlikelihood training: a loss for labelings that are known to be wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Independent classification of each token."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from bcrf import kernels

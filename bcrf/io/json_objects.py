@@ -1,7 +1,5 @@
 """JSON objects of a file, one per line or all in one list, each with its file and line."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

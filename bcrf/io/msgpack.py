@@ -4,8 +4,6 @@ msgpack-python with `use_bin_type` writes the same bytes. Source: the MessagePac
 https://github.com/msgpack/msgpack/blob/master/spec.md.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from struct import Struct
 from struct import error as StructError

@@ -28,8 +28,6 @@ wide", "rows wide" or "float64") forces a path ahead of the last one, which take
 hold. A call raises ValueError if it does not have this path. README.md in this folder is the map.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from types import ModuleType
 from typing import Any

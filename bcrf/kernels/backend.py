@@ -1,7 +1,5 @@
 """Types of the kernels."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, NamedTuple
 
 Array = Any

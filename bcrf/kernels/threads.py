@@ -1,7 +1,5 @@
 """The number of threads that share the sequences of a batch in the CPU kernels."""
 
-from __future__ import annotations
-
 import os
 import sys
 from numbers import Integral

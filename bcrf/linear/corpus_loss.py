@@ -1,7 +1,5 @@
 """The loss of a corpus and its gradient with respect to the weights of a sparse linear chain."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

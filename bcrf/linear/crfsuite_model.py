@@ -1,7 +1,5 @@
 """CRFsuite's model files, as python-crfsuite and sklearn-crfsuite write them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from struct import error as StructError
 from struct import unpack_from

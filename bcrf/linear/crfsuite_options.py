@@ -1,7 +1,5 @@
 """The training parameters of CRFsuite, as settings of our learners."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Feature templates over arrays: from the values of attributes to 64-bit feature keys."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """L-BFGS and, with an L1 regularizer, OWL-QN: minima of functions of weights."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, fields

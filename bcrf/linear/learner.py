@@ -1,7 +1,5 @@
 """Online learning of a linear chain over sparse boolean features."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Features with real values, and their learning in small batches."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Features of tokens as rows of weights."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -25,8 +25,6 @@ If a value is missing (0, "", None, False), the template has no feature at this 
 outside of the sequence have a value of their own for each distance.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A feature has weights for all chains, and most say nothing: a word that one labe
 evidence for the others, but each step moves their weights a little.
 """
 
-from __future__ import annotations
-
 import zlib
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Values of word types, such as suffixes, computed once a type."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Occurrences of strings in a text, whatever their case, marks, and invisible characters."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """De-identification: replaced spans of a recall promise, and what of the gold spans is left."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence

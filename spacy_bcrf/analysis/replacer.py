@@ -1,7 +1,5 @@
 """Replacements of personal data: labels, surrogates and masks."""
 
-from __future__ import annotations
-
 import hmac
 import unicodedata
 from collections.abc import Iterator

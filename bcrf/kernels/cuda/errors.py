@@ -4,8 +4,6 @@ A check on the host would wait for the GPU in each training step. The kernels of
 note what they find in a flag on the device, which `raise_errors` reads.
 """
 
-from __future__ import annotations
-
 from typing import Any
 from weakref import WeakKeyDictionary
 

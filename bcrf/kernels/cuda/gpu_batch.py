@@ -1,7 +1,5 @@
 """A ragged batch of CuPy arrays, and the kernel launches over it."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from itertools import accumulate
 from types import ModuleType

@@ -4,8 +4,6 @@ Features add up there. The other kernels run on the host, over copies: they are 
 little data.
 """
 
-from __future__ import annotations
-
 from functools import wraps
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """Mean field on a GPU, and its loss with back-propagation through the updates."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Batches that do not fit into the GPU's memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature

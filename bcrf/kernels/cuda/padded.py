@@ -3,8 +3,6 @@
 One launch reads the tensors ahead of the kernels of ragged batches, and one writes after them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import prod
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Kernel inputs of a batch: what its sequences share, and its gold annotation."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

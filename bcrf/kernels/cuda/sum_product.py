@@ -1,7 +1,5 @@
 """The forward-backward algorithm of the CRF on a GPU, in three launches."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

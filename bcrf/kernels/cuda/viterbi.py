@@ -1,7 +1,5 @@
 """The Viterbi algorithm on a GPU, and the scores of labelings."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 from bcrf.kernels.backend import Array

@@ -1,7 +1,5 @@
 """The units of gold documents that a promise is about, and the threshold that keeps a promise."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

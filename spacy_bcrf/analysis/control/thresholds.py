@@ -1,7 +1,5 @@
 """`control`: thresholds on exact posteriors that keep a promise of precision or recall."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
