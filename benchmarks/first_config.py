@@ -74,7 +74,7 @@ def score(name: str, corpora: dict[str, Path], out: Path, seed: int) -> dict[str
     path = ROOT / f"configs/{name}.cfg"
     if name == "init":
         path = out / "init.cfg"
-        init_cli(path, corpora["train"], corpora["dev"], pipes="ner", force=True)
+        init_cli(path, [corpora["train"]], corpora["dev"], pipes="ner", force=True)
     overrides = {f"paths.{part}": str(corpora[part]) for part in PARTS[:2]}
     filled = load_model_from_config(
         load_config(path, overrides | {"system.seed": seed}), auto_fill=True
