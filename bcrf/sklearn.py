@@ -29,7 +29,7 @@ from bcrf.linear.crfsuite_model import MAGIC, read_crfsuite_model
 from bcrf.linear.crfsuite_options import own_names, read_settings
 from bcrf.linear.lbfgs import LBFGSSettings, minimize
 from bcrf.linear.learner import OnlineLearner, OnlineSettings
-from bcrf.linear.real_values import all_features, learn_values, sum_features
+from bcrf.linear.real_values import learn_values
 from bcrf.linear.rows import Rows
 from bcrf.schemes import get_scheme
 
@@ -158,14 +158,12 @@ class CRF(BaseEstimator):
         gold = np.fromiter((ids[label] for tags in y for label in tags), "int32")
         kept = None
         if self.min_freq:
-            sizes = len(labels), len(attributes.rows)
+            sizes = len(labels), len(attributes.names)
             kept = count_features(batch, gold, sizes) >= self.min_freq
             used = kept[len(labels) :].any(axis=1)
-            batch = attributes.keep(batch, used)
+            attributes, batch = attributes.keep(batch, used)
             general = np.ones((3, len(labels)), dtype=bool)
             kept = np.concatenate([kept[: len(labels)], general, kept[len(labels) :][used]])
-        else:
-            batch = attributes.keep(batch)
 
         def report(n: int, loss: float, weights: NDArray) -> None:
             if self.verbose:
@@ -173,7 +171,7 @@ class CRF(BaseEstimator):
                 score = "" if X_dev is None else f", dev accuracy {self.score(X_dev, y_dev):.4f}"
                 print(f"pass {n}: loss {loss / len(batch.lengths):.4f}{score}")
 
-        sizes = len(labels), len(attributes.rows)
+        sizes = len(labels), len(attributes.names)
         constraints = self._constraints(labels)
         if isinstance(settings, LBFGSSettings):
             loss = CorpusLoss(batch, gold, sizes, constraints, kept)
@@ -224,15 +222,13 @@ class CRF(BaseEstimator):
         return next(self._predict([xseq]))
 
     def _predict(self, X: Any) -> Iterator[list[Any]]:
+        from bcrf.kernels.native import name_labels
+
         names = self.labels()
         for potentials in self._potentials(X):
             tags, _ = viterbi(potentials)
-            labels = list(map(names.__getitem__, tags.tolist()))
-            end = 0
-            for length in potentials.lengths.tolist():
-                start, end = end, end + length
-                found = labels[start:end]
-                yield get_scheme(self.scheme).spans(found) if self.scheme else found
+            found = name_labels(names, tags, potentials.lengths)
+            yield from map(get_scheme(self.scheme).spans, found) if self.scheme else found
 
     def predict_marginals(self, X: Any) -> NDArray:
         """Return the probability of each label by token: an array of lists of dicts."""
@@ -265,7 +261,7 @@ class CRF(BaseEstimator):
 
     def _potentials(self, X: Any, dtype: str = "float32") -> Iterator[Potentials]:
         """Yield the potentials of a number of sequences at a time."""
-        from bcrf.kernels.sparse import score
+        from bcrf.kernels.sparse import score, score_values
 
         labels, attributes, weights = self._fitted()
         n_tags, constraints = len(labels), self._constraints(labels)
@@ -273,14 +269,14 @@ class CRF(BaseEstimator):
         for first in range(0, len(X), _BLOCK):
             batch = attributes.read(X[first : first + _BLOCK])
             if weights.dtype == "float32" and batch.values is None:
-                unary = score(weights, n_tags, batch.rows, batch.starts, batch.lengths)
-                arrays = unary.astype(dtype), weights[:n_tags, :n_tags].astype(dtype)
-                potentials = Potentials.unchecked(*arrays, batch.lengths)
+                features = batch.rows, batch.starts, batch.lengths
+                unary: NDArray = score(weights, n_tags, *features).astype(dtype)
             else:
-                wide = weights.astype("float64", copy=False)
-                features = all_features(batch, n_tags)
-                potentials = sum_features(wide, *features, batch.lengths, n_tags)
-            yield potentials.constrain(constraints)
+                unary = score_values(weights, n_tags, *batch)
+            transitions = np.ascontiguousarray(weights[:n_tags, :n_tags], unary.dtype)
+            # The weights are finite, but values can be too large.
+            make = Potentials.unchecked if batch.values is None else Potentials
+            yield make(unary, transitions, batch.lengths).constrain(constraints)
 
     def _constraints(self, tags: list[str]) -> Constraints | None:
         if not self.scheme:
@@ -351,7 +347,7 @@ class CRF(BaseEstimator):
         if model is None:
             return None
         weights = model.weights[len(model.labels) + 3 :]
-        return _name_weights(weights, list(model.attributes.rows), model.labels)
+        return _name_weights(weights, model.attributes.names, model.labels)
 
     @property
     def transition_features_(self) -> dict[tuple[str, str], float] | None:
@@ -363,7 +359,7 @@ class CRF(BaseEstimator):
 
 
 def _to_bytes(model: _Model) -> bytes:
-    names = {"labels": model.labels, "attributes": list(model.attributes.rows)}
+    names = {"labels": model.labels, "attributes": model.attributes.names}
     file = BytesIO()
     np.savez(file, names=json.dumps(names), weights=model.weights)
     return file.getvalue()
@@ -383,7 +379,7 @@ def _load(path: Path) -> _Model:
             names, weights = json.loads(str(data["names"])), data["weights"]
         labels, attributes = names["labels"], Attributes(names["attributes"])
         n_rows, n_columns = weights.shape
-        is_wrong = n_rows != len(labels) + 3 + len(attributes.rows) or weights.dtype != "float32"
+        is_wrong = n_rows != len(labels) + 3 + len(attributes.names) or weights.dtype != "float32"
         if is_wrong or n_columns < len(labels) or n_columns % 8:
             raise ValueError
     except Exception:  # zipfile and NumPy raise any for damaged files, with advice about pickles

@@ -101,6 +101,14 @@ def score(
     lengths: NDArray[np.int32],
     n_chains: int = 1,
 ) -> NDArray[np.float32]: ...
+def score_values(
+    weights: NDArray[np.float32] | NDArray[np.float64],
+    n_tags: int,
+    rows: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    values: NDArray[np.float64] | None,
+    lengths: NDArray[np.int32],
+) -> NDArray[np.float64]: ...
 def correct(
     weights: NDArray[np.float32],
     pairs: NDArray[np.int32],
@@ -114,7 +122,10 @@ def correct(
 def shuffled(n: int, seed: int) -> NDArray[np.int32]: ...
 
 class AttributeTable:
-    def __init__(self, rows: dict[str, int]) -> None: ...
-    def find(
-        self, tokens: list[Any], add: bool = False
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64], list[tuple[int, Any, Any]]]: ...
+    names: list[str]
+    def __init__(self, names: Iterable[str] = ()) -> None: ...
+    def read(
+        self, X: Iterable[Any], add: bool = False
+    ) -> tuple[
+        NDArray[np.int32], NDArray[np.int64], NDArray[np.float64] | None, NDArray[np.int32]
+    ]: ...

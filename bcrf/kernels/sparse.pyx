@@ -14,6 +14,7 @@ features rows[starts[i]:starts[i + 1]]. `&view[0]` is not read if the view is em
 pointer if it is None.
 """
 
+from cpython.bytearray cimport PyByteArray_FromStringAndSize
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 from libcpp.vector cimport vector
@@ -27,11 +28,7 @@ watch_signals()
 
 
 cdef _copy(const void* data, size_t n_bytes, dtype):
-    out = numpy.empty(n_bytes, dtype="uint8")
-    cdef unsigned char[::1] to = out
-    if n_bytes:
-        memcpy(&to[0], data, n_bytes)
-    return out.view(dtype)
+    return numpy.frombuffer(PyByteArray_FromStringAndSize(<const char*>data, n_bytes), dtype)
 
 
 include "sparse_features.pxi"

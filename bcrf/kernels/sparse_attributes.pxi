@@ -1,142 +1,176 @@
-# Rows of attributes by name, as CRFsuite's users give them: dicts, and lists of names.
+# Rows of attributes by name, as CRFsuite's users give them: nested dicts, and lists of names.
 
-from cpython.dict cimport PyDict_Next
-from cpython.object cimport PyObject
+from collections.abc import Iterable
+from libc.math cimport isfinite
+from cpython.unicode cimport PyUnicode_AsEncodedString
 
-cdef extern from "cpu/batch.hh" namespace "bcrf" nogil:
-    void prefetch(const void*)
+cdef extern from "Python.h":
+    int Py_EnterRecursiveCall(const char*) except *  # not 0 for an error
+    void Py_LeaveRecursiveCall()
+    bint PyUnicode_IS_COMPACT_ASCII(object)
+    unsigned char* PyUnicode_1BYTE_DATA(object)
+    Py_ssize_t PyUnicode_GET_LENGTH(object)
 
-cdef extern from *:
-    """
-    // Return the hash of a str, which keeps it from the first time on.
-    static inline Py_hash_t bcrf_hash(PyObject* text) {
-        const Py_hash_t known = ((PyASCIIObject*)text)->hash;
-        return known != -1 ? known : PyObject_Hash(text);
-    }
-    """
-    uint64_t bcrf_hash(PyObject* text)
-    bint is_str "PyUnicode_CheckExact"(PyObject*)
-
-
-cdef struct Pair:
-    PyObject* key  # NULL for a name in a list
-    PyObject* value
-
-
-cdef enum:
-    OFF = 0  # the hash of a pair with the value 0
-    OTHER = 1  # the hash of a pair that only Python can read
-    TOKENS = 16  # that are read at a time
+cdef extern from "cpu/sparse/attributes.hh" namespace "bcrf" nogil:
+    cdef cppclass AttributeReader:
+        vector[uint64_t] keys
+        vector[int] rows
+        vector[double] values
+        vector[int64_t] starts
+        bint has_values
+        const char* name()
+        size_t length()
+        void cut(size_t)
+        void append(const char*, size_t) except +
+        void add(double) except +
+        void end_token() except +
+        void find(CDictionary&) except +
 
 
-cdef uint64_t _hash(Pair pair) noexcept:
-    """Return the hash of an attribute with the value 1, OFF, or OTHER. Run no code of the caller."""
-    cdef uint64_t of_value = 0x9e3779b97f4a7c15ULL
-    if pair.key != NULL and not is_str(pair.key):
-        return OTHER
-    value = <object>pair.value
-    if is_str(pair.value):
-        of_value = bcrf_hash(pair.value)
-    elif pair.key == NULL:
-        return OTHER
-    elif value is False:
-        return OFF
-    elif value is not True:
-        if type(value) is not float and type(value) is not int:
-            return OTHER
-        if value != 1:
-            return OFF if value == 0 else OTHER
-    # As boost::hash_combine, and odd multiples.
-    if pair.key != NULL:
-        of_value ^= (bcrf_hash(pair.key) + (of_value << 6)) * 0xff51afd7ed558ccdULL
-    return of_value if of_value > OTHER else 2
-
-
-cdef int _add_pairs(token, vector[Pair]& pairs) except -1:
-    """Add the pairs of a dict or the names of a list, as borrowed references. Prefetch them."""
-    cdef Pair pair
-    cdef Py_ssize_t at = 0
-    if isinstance(token, dict):
-        while PyDict_Next(token, &at, &pair.key, &pair.value):
-            prefetch(pair.key)
-            prefetch(pair.value)
-            pairs.push_back(pair)
+cdef int _append(AttributeReader& found, text) except -1:
+    """Append a str or bytes to the name. Raise UnicodeDecodeError for bytes that are not UTF-8."""
+    if isinstance(text, bytes):
+        text = (<bytes>text).decode()
+    if PyUnicode_IS_COMPACT_ASCII(text):
+        found.append(<const char*>PyUnicode_1BYTE_DATA(text), PyUnicode_GET_LENGTH(text))
         return 0
-    pair.key = NULL
-    for name in <list>token:
-        pair.value = <PyObject*>name
-        pairs.push_back(pair)
+    cdef bytes encoded = PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass")
+    found.append(encoded, len(encoded))
     return 0
 
 
+cdef double _number(key, value) except? -1:
+    """Return a number. Raise ValueError for another value, and one that is not finite."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"attribute {key!r} has the value {value!r:.60}; expected a str, a bool, a finite "
+            "number, or a list, set or dict of these"
+        ) from None
+    if not isfinite(number):
+        raise ValueError(f"attribute {key!r} has the value {value!r}; expected a finite number")
+    return number
+
+
 cdef class AttributeTable:
-    """Rows of attributes by name, and a cache of the pairs and names that were looked up."""
+    """Attributes by name, and their rows.
 
-    cdef dict rows
-    cdef CDictionary seen  # by hash, which is another one in each process
-    cdef vector[int] row_of_seen
+    A pair of a dict is an attribute: `key:value` for a string, `key` for a number, which is its
+    value, and `key:name` for each name of a nested list, set or dict. A list has the names. An
+    attribute with the value 0 does not count.
+    """
 
-    def __init__(self, dict rows not None):
-        self.rows = rows
+    cdef readonly list names
+    cdef CDictionary rows  # by hash of the name
 
-    cdef int _look_up(self, Pair pair, uint64_t key, bint add) except -2:
-        """Return the row of an attribute that is not in the cache; -1 if it is unknown."""
-        cdef int at
-        name = <str>(pair.value if pair.key == NULL else pair.key)
-        if pair.key != NULL and is_str(pair.value):
-            name = f"{name}:{<str>pair.value}"
-        row = self.rows.get(name)
-        if row is None:
-            if not add:
-                return -1  # without a place in the cache: there is no end of unknown attributes
-            row = self.rows[name] = len(self.rows)
-        self.seen.find(&key, 1, True, &at)
-        if <size_t>at == self.row_of_seen.size():
-            self.row_of_seen.push_back(row)
-        return row
+    def __init__(self, names=()):
+        """Raise TypeError for a name that is not a str."""
+        cdef AttributeReader found
+        self.names = []
+        for name in names:
+            if not isinstance(name, str):
+                raise TypeError(f"attribute {name!r:.60} is not a str")
+            self.names.append(name)
+            found.cut(0)
+            _append(found, name)
+            found.add(1)
+        self.rows.assign(found.keys.data(), found.keys.size())
 
-    def find(self, list tokens not None, bint add=False):
-        """Look up the attributes of tokens: dicts, and lists of names.
+    def __reduce__(self):
+        return AttributeTable, (self.names,)
 
-        Return rows int32, sizes int64 (N,), and other pairs. The row of a value of 0 is -1, and so
-        is that of an unknown attribute, which gets a new row if `add`. An other pair, neither a str
-        nor a value of 0 or 1, is (index, key, value). Its key is None in a list.
-        Raises TypeError for other tokens, and then adds nothing.
+    cdef int _add(self, AttributeReader& found, double value, bint new) except -1:
+        """Add the attribute of the name, which gets a row if `new`."""
+        cdef int row
+        found.add(value)
+        if new:
+            self.rows.find(&found.keys.back(), 1, True, &row)
+            if row == len(self.names):
+                self.names.append(found.name()[:found.length()].decode("utf-8", "surrogatepass"))
+        return 0
+
+    cdef int _add_name(self, AttributeReader& found, name, bint new) except -1:
+        cdef size_t length = found.length()
+        if not isinstance(name, (str, bytes)):
+            raise ValueError(f"attribute {name!r:.60} is not a str")
+        _append(found, name)
+        self._add(found, 1, new)
+        found.cut(length)
+        return 0
+
+    cdef int _add_pair(self, AttributeReader& found, key, value, bint new) except -1:
+        cdef size_t length = found.length()
+        cdef double number
+        if not isinstance(key, (str, bytes)):
+            raise ValueError(f"attribute {key!r:.60} is not a str")
+        _append(found, key)
+        if isinstance(value, (str, bytes)):
+            found.append(":", 1)
+            _append(found, value)
+            self._add(found, 1, new)
+        elif isinstance(value, (dict, list, set)):
+            found.append(":", 1)
+            self._add_all(found, value, new)
+        else:
+            number = 1 if value is True else 0 if value is False else _number(key, value)
+            if number:
+                self._add(found, number, new)
+        found.cut(length)
+        return 0
+
+    cdef int _add_all(self, AttributeReader& found, token, bint new) except -1:
+        """Add the attributes of a dict, list or set. The name has what comes before theirs."""
+        Py_EnterRecursiveCall(" in the attributes of a token")
+        try:
+            if isinstance(token, dict):
+                for key, value in (<dict>token).items():
+                    self._add_pair(found, key, value, new)
+            elif isinstance(token, list):
+                for name in <list>token:
+                    self._add_name(found, name, new)
+            else:
+                for name in token:
+                    self._add_name(found, name, new)
+        finally:
+            Py_LeaveRecursiveCall()
+        return 0
+
+    def read(self, X, bint add=False):
+        """Look up the attributes of sequences of N tokens. add: whether unknown ones get new rows.
+
+        Return rows int32, starts int64 (N + 1,), the values float64 of the rows, or None if all are
+        1, and lengths int32. Unknown attributes are left out.
+        Raises ValueError naming the sequence, the token and the attribute.
         """
-        cdef vector[Pair] pairs
-        cdef vector[uint64_t] keys
-        cdef vector[int] rows
-        cdef list others = [], other_keys = [], other_values = []
-        cdef Py_ssize_t first, i, k, begin, n = len(tokens)
-        cdef int* found
-        for i in range(n):
-            if not isinstance(tokens[i], (dict, list)):
-                raise TypeError(f"token {i} is neither a dict nor a list")
-        sizes = numpy.empty(n, dtype="int64")
-        cdef int64_t[::1] size_of = sizes
-        # References are borrowed, so this loop runs no code of the caller. Without new objects of
-        # a kind that the garbage collector tracks, that does not run either.
-        for first in range(0, n, TOKENS):
-            pairs.clear()
-            for i in range(first, min(first + TOKENS, n)):
-                size_of[i] = -<int64_t>pairs.size()
-                _add_pairs(tokens[i], pairs)
-                size_of[i] += pairs.size()
-            begin = rows.size()
-            rows.resize(begin + pairs.size())
-            keys.resize(pairs.size())
-            found = rows.data() + begin
-            for k in range(<Py_ssize_t>pairs.size()):
-                keys[k] = _hash(pairs[k])
-            self.seen.find(keys.data(), keys.size(), False, found)
-            for k in range(<Py_ssize_t>pairs.size()):
-                if found[k] >= 0:
-                    found[k] = self.row_of_seen[found[k]]
-                elif keys[k] == OTHER:
-                    others.append(begin + k)
-                    other_keys.append(None if pairs[k].key == NULL else <object>pairs[k].key)
-                    other_values.append(<object>pairs[k].value)
-                elif keys[k] != OFF:
-                    found[k] = self._look_up(pairs[k], keys[k], add)
-        array = _copy(rows.data(), rows.size() * sizeof(int), "int32")
-        return array, sizes, list(zip(others, other_keys, other_values))
+        cdef AttributeReader found
+        cdef vector[int] lengths
+        cdef Py_ssize_t i
+        for n, sequence in enumerate(X):
+            if not isinstance(sequence, list):
+                if isinstance(sequence, (str, bytes, dict)) or not isinstance(sequence, Iterable):
+                    raise ValueError(
+                        f"sequence {n}: expected a list of tokens, got {sequence!r:.80}"
+                    )
+                sequence = list(sequence)
+            i = 0
+            for token in <list>sequence:
+                try:
+                    if not isinstance(token, (dict, list)):
+                        if isinstance(token, (str, bytes)) or not isinstance(token, Iterable):
+                            raise ValueError(f"expected a dict or a list of str, got {token!r:.80}")
+                        token = list(token)
+                    self._add_all(found, token, add)
+                except ValueError as error:
+                    raise ValueError(f"sequence {n}, token {i}: {error}") from None
+                found.end_token()
+                i += 1
+            lengths.push_back(i)
+        found.find(self.rows)
+        return (
+            _copy(found.rows.data(), found.rows.size() * sizeof(int), "int32"),
+            _copy(found.starts.data(), found.starts.size() * sizeof(int64_t), "int64"),
+            _copy(found.values.data(), found.rows.size() * sizeof(double), "float64")
+            if found.has_values else None,
+            _copy(lengths.data(), lengths.size() * sizeof(int), "int32"),
+        )

@@ -79,6 +79,12 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
 
 cdef extern from "cpu/sparse/scores.hh" namespace "bcrf" nogil:
     void c_score "bcrf::score"(const Weights&, const Sequences&, const int*, int, float*) except +
+    void c_score_values "bcrf::score_values"[In](const In*, size_t, int, const Sequences&,
+                                                 const double*, const int*, int, double*)
+
+ctypedef fused real:
+    float
+    double
 
 
 cdef int _check_rows(const int[::1] rows, const int64_t[::1] starts, int least,
@@ -340,6 +346,34 @@ def score(const float[:, ::1] weights, int n_tags, const int[::1] rows,
     Rows of -1, unknown features, do not count. Raises IndexError for other rows without weights.
     """
     return _score(_weights(weights, n_tags, n_chains), rows, starts, lengths)
+
+
+cdef _score_values(const real[:, ::1] weights, int n_tags, const int[::1] rows,
+                   const int64_t[::1] starts, const double[::1] values, const int[::1] lengths):
+    cdef Sequences data
+    if n_tags < 1 or n_tags > weights.shape[1] or weights.shape[0] < n_tags + 3:
+        raise ValueError(f"weights {(weights.shape[0], weights.shape[1])} do not fit {n_tags} tags")
+    _check_rows(rows, starts, 0, weights.shape[0], n_tags + 3)
+    check_lengths(lengths, starts.shape[0] - 1)
+    if values is not None:
+        _check_shape("values", values, (rows.shape[0],))
+    unary = numpy.empty((starts.shape[0] - 1, n_tags))
+    cdef double[:, ::1] out = unary
+    data.rows, data.starts = &rows[0], &starts[0]
+    with nogil:
+        c_score_values(&weights[0, 0], weights.shape[1], n_tags, data, &values[0], &lengths[0],
+                       <int>lengths.shape[0], &out[0, 0])
+    return unary
+
+
+def score_values(weights, int n_tags, rows, starts, values, lengths):
+    """Return tag scores, float64 (N, T), under weights (n_rows, stride), float32 or float64.
+
+    values: float64, of the rows; None if all are 1. Raises IndexError for rows without weights.
+    """
+    if weights.dtype.char == "f":
+        return _score_values[float](weights, n_tags, rows, starts, values, lengths)
+    return _score_values[double](weights, n_tags, rows, starts, values, lengths)
 
 
 def correct(const float[:, ::1] weights, const int[:, ::1] pairs, const float[:, ::1] unary,

@@ -34,7 +34,7 @@ class CorpusLoss:
         rows, self._attributes, self._values = batch.rows, None, None
         if batch.values is not None:
             # A feature with a value is a row of its own: its weights, multiplied by the value.
-            keys = rows.astype("int64") << 32 | batch.values.view("uint32")
+            keys = rows.astype("int64") << 32 | batch.values.astype("float32").view("uint32")
             keys, inverse = np.unique(keys, return_inverse=True)
             rows = inverse.astype("int32")
             self._attributes = keys >> 32

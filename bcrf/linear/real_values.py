@@ -66,14 +66,13 @@ def learn_values(
 def all_features(batch: Batch, n_tags: int) -> tuple[Rows, NDArray]:
     """Return the rows of weights and their values, with the bias, the start and the end."""
     n, lengths = len(batch.starts) - 1, batch.lengths[batch.lengths > 0]
-    values = np.ones(len(batch.rows), "float32") if batch.values is None else batch.values
-    known = batch.rows >= 0
+    values = np.ones(len(batch.rows)) if batch.values is None else batch.values
     last = lengths.cumsum() - 1
-    tokens = np.repeat(np.arange(n), np.diff(batch.starts))[known]
+    tokens = np.repeat(np.arange(n), np.diff(batch.starts))
     tokens = np.concatenate([tokens, np.arange(n), last - lengths + 1, last])
     general = np.repeat(n_tags + np.arange(3), [n, len(last), len(last)])
-    rows = np.concatenate([batch.rows[known] + n_tags + 3, general.astype("int32")])
-    values = np.concatenate([values[known], np.ones(len(rows) - known.sum(), "float32")])
+    rows = np.concatenate([batch.rows + n_tags + 3, general.astype("int32")])
+    values = np.concatenate([values, np.ones(len(rows) - len(values))]).astype("float32")
     order = tokens.argsort(kind="stable")
     return Rows(rows[order], find_starts(np.bincount(tokens, minlength=n))), values[order]
 

@@ -19,7 +19,7 @@ class ItemSequence:
     def __init__(self, sequence):
         attributes = Attributes()
         batch = attributes.read([sequence], add=True)
-        names = list(attributes.rows)
+        names = attributes.names
         self._items = []
         for start, end in zip(batch.starts[:-1], batch.starts[1:], strict=True):
             values = [1.0] * (end - start) if batch.values is None else batch.values[start:end]

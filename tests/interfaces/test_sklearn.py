@@ -110,10 +110,10 @@ def test_each_way_to_write_an_attribute_has_its_row():
             rows = np.split(batch.rows, batch.starts[1:-1])
             for name, found in zip(names, rows, strict=True):
                 known = found[found >= 0].tolist()
-                assert known == ([attributes.rows[name]] if name else []), name
-        assert set(attributes.rows) == set(ways)
+                assert known == ([attributes.names.index(name)] if name else []), name
+        assert set(attributes.names) == set(ways)
         unknown = attributes.read([[{"a": "c"}, {"b": 1}, ["a:c"], {"a": ["c"]}, {"b": 0.5}]])
-        assert (unknown.rows < 0).all() and set(attributes.rows) == set(ways)
+        assert (unknown.rows < 0).all() and set(attributes.names) == set(ways)
 
 
 def test_marginals_are_those_of_the_weights():
@@ -238,7 +238,7 @@ class Enumeration:
 
     def __init__(self, crf: CRF, X: list, y: list) -> None:
         labels = crf.labels()
-        self.n_tags, names = len(labels), list(crf._model.attributes.rows)
+        self.n_tags, names = len(labels), crf._model.attributes.names
         self.shape = (self.n_tags + 3 + len(names), self.n_tags)
         self.features = []  # of each sequence: its right labeling, then all
         for sequence, tags in zip(X, y, strict=True):

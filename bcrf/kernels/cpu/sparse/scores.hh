@@ -67,6 +67,28 @@ inline void score(const Weights& weights, const Sequences& data, const int* leng
     }
 }
 
+// Compute unary (N, tags) of one chain in float64. Feature j counts values[j] times, once if `values` is
+// null.
+template <class In>
+inline void score_values(const In* weights, size_t stride, int tags, const Sequences& data,
+                         const double* values, const int* lengths, int batch, double* unary) {
+    const auto add = [&](size_t row, double value) {
+        const In* from = weights + row * stride;
+        double* to = unary;
+        for (int t = 0; t < tags; ++t) to[t] += value * from[t];
+    };
+    size_t i = 0;
+    for (int b = 0; b < batch; ++b)
+        for (int k = 0; k < lengths[b]; ++k, ++i, unary += tags) {
+            std::fill(unary, unary + tags, 0.0);
+            add(tags, 1);
+            if (k == 0) add(tags + 1, 1);
+            if (k == lengths[b] - 1) add(tags + 2, 1);
+            for (std::int64_t j = data.starts[i]; j < data.starts[i + 1]; ++j)
+                add(tags + 3 + data.rows[j], values ? values[j] : 1);
+        }
+}
+
 // Unary scores of tokens. The same words, and the same pairs and triples of words in a row, come
 // again and again. They always add the same scores to the tokens at and around them, so the class
 // keeps these sums. A token then adds a few arrays in place of dozens of rows, and needs no keys. The
