@@ -124,11 +124,12 @@ def predict(
 ) -> list[Prediction]:
     """Return the tags of each document, and the user data of `annotate`.
 
-    ValueError if the temperature has changed since `control` was fitted.
+    ValueError: see `check_temperature`.
     """
     if not docs:
         return []
     control, ops = settings.control, labeling.model.ops
+    check_temperature(labeling.name, settings)
     potentials = find_potentials(labeling, codec, docs, False)
     tags = labeling.decode(potentials)
     user_data: list[UserData] = [{} for _ in docs]
@@ -139,12 +140,6 @@ def predict(
         t = settings.temperature
         posterior = labeling.inference.to_crf(potentials if t == 1 else potentials.scale(1 / t))
         predicted = Predicted(docs, lengths, posterior, tags, codec, ops, settings.calibration)
-        if control and control.temperature != settings.temperature:
-            raise ValueError(
-                f"[{labeling.name}] control has thresholds for the temperature "
-                f"{control.temperature:g}, but the temperature is {settings.temperature:g}. Run "
-                "`python -m spacy bcrf control` again, or set control to None"
-            )
         if settings.threshold or control:
             tags = drop_uncertain(labeling.name, predicted, control, settings.threshold)
             predicted = predicted._replace(tags=tags)
@@ -158,6 +153,17 @@ def predict(
     by_doc = [tags[start:stop] for start, stop in bounds]
     parts = zip(by_doc, user_data, candidates, spans, strict=True)
     return [Prediction(*of_doc) for of_doc in parts]
+
+
+def check_temperature(name: str, settings: Settings) -> None:
+    """Raise ValueError if the temperature has changed since `control` was fitted."""
+    control = settings.control
+    if control and control.temperature != settings.temperature:
+        raise ValueError(
+            f"[{name}] control has thresholds for the temperature {control.temperature:g}, but "
+            f"the temperature is {settings.temperature:g}. Run `python -m spacy bcrf control` "
+            "again, or set control to None"
+        )
 
 
 def _check_docs(name: str, docs: Sequence[Doc]) -> None:

@@ -31,6 +31,7 @@ from .prediction import Prediction, annotate_each, batches, predict
 from .queries import PosteriorQueries
 from .settings import Control, Setting, Settings, apply_changes, check_label, record_changes
 from .soft_gold import rehearse
+from .stream import Stream
 from .training import LossTerm
 
 _MODEL: Any = TrainablePipe.model
@@ -251,6 +252,13 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
             except Exception:
                 written = annotate_each(self, docs)
             yield from written
+
+    def stream(self, tokenizer: Callable[[str], Doc] | None = None, **options: Any) -> Stream:
+        """Return a stream, which annotates a text in pieces as if it were whole.
+
+        tokenizer: `nlp.tokenizer`; None to feed documents. options, errors: see `stream.Stream`.
+        """
+        return Stream(self, tokenizer, **options)
 
     # Training
 

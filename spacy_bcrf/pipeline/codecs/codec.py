@@ -285,6 +285,17 @@ class Codec(Protocol):
         """
         raise NotImplementedError
 
+    most_layers: int = 1
+    """The most layers of a label."""
+
+    def place(self, labels: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+        """Return the index of each label (K,), its chain and its slot there, in all layers."""
+        return np.arange(len(labels)), np.zeros(len(labels), dtype="int64"), labels
+
+    def label_of(self, chains: NDArray, slots: NDArray) -> NDArray:
+        """Return the labels (M,) of slots of chains."""
+        return slots
+
     def first_chain(self, label: int) -> int:
         """Return the chain of a label's outermost spans."""
         return 0

@@ -67,7 +67,8 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         layers.set_labels(labels, strings, self.state["layers_by_label"])
         super().set_labels([str(slot) for slot in range(layers.n_slots)], strings)
         self.labels, self.n_chains = tuple(labels), layers.n_chains
-        self.has_layers = layers.chains.shape[1] > 1
+        self.most_layers = layers.chains.shape[1]
+        self.has_layers = self.most_layers > 1
         self.tags_per_label = len(self.tags)
         self.tags = layers.name_tags(self.tags)
         # Chains of fewer labels than the largest group have slots that nothing may use.
@@ -293,6 +294,13 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
             order = np.argsort(-np.array(scores), kind="stable")
             merged.append((np.array([*labelings.values()])[order], np.array(scores)[order]))
         return merged
+
+    def place(self, labels: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+        index, layer = np.nonzero(self._layers.chains[labels] >= 0)
+        return index, self._layers.chains[labels[index], layer], self._layers.slots[labels[index]]
+
+    def label_of(self, chains: NDArray, slots: NDArray) -> NDArray:
+        return self._layers.labels[chains, slots]
 
     def first_chain(self, label: int) -> int:
         return int(self._layers.chains[label, 0])

@@ -1,0 +1,157 @@
+"""Tokens of a text that arrives in pieces: those that no later character can change."""
+
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from typing import Any, Protocol
+
+from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
+from spacy.tokens import Doc
+
+from .char_tokenizer import CharTokenizer
+
+LONGEST = 1_000_000
+"""Characters without a blank that a stream keeps. It is spaCy's own limit of a text."""
+
+
+class TextStream(Protocol):
+    """A text in pieces. The tokens of the documents are those of the whole text.
+
+    spaCy's tokenizer splits at whitespace first: a word is final at the blank behind it, unless
+    its end may begin a special case that goes on behind the blank. A cluster of `CharTokenizer` is
+    final when the next one has begun.
+    """
+
+    def feed(self, text: str) -> Doc | None:
+        """Take a piece, and return the tokens that are final, None without any.
+
+        ValueError for a lone surrogate or `LONGEST` characters without a blank. The stream then
+        stays as it was.
+        """
+
+    def close(self) -> Doc:
+        """Return the rest."""
+
+
+def stream_text(tokenizer: Callable[[str], Doc]) -> TextStream:
+    """Return the stream of a tokenizer. TypeError for a tokenizer of unknown look-ahead."""
+    if isinstance(tokenizer, CharTokenizer):
+        return _Characters(tokenizer)
+    if type(tokenizer) is Tokenizer:
+        return _Words(tokenizer)
+    raise TypeError(
+        f"a stream of text needs spaCy's Tokenizer or CharTokenizer, got "
+        f"{type(tokenizer).__name__}: which of its tokens later characters change is unknown. Feed "
+        "documents of tokens"
+    )
+
+
+def check_text(text: str) -> None:
+    """Raise ValueError naming the position of a lone surrogate, which spaCy cannot store."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"character {error.start} of the piece is the lone surrogate {text[error.start]!r}; "
+            "decode the text with its correct encoding"
+        ) from None
+
+
+class _Characters:
+    def __init__(self, tokenizer: CharTokenizer) -> None:
+        self._tokenizer, self._rest = tokenizer, ""
+
+    def feed(self, text: str) -> Doc | None:
+        check_text(text)
+        self._rest += text
+        words, spaces = self._tokenizer.split(self._rest)
+        if len(words) < 2:
+            if len(self._rest) > LONGEST:
+                self._rest = self._rest[: len(self._rest) - len(text)]
+                raise _too_long()
+            return None
+        self._rest = words[-1] + " " * spaces[-1]
+        return Doc(self._tokenizer.vocab, words=words[:-1], spaces=spaces[:-1])
+
+    def close(self) -> Doc:
+        return self._tokenizer(self._rest)
+
+
+class _Words:
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._parts: list[str] = []  # a text of 10 MB without a blank is joined once
+        self._size = 0
+        self._rests = _find_rests(tokenizer)
+        self._sizes = sorted({len(head) for head in self._rests})
+
+    def feed(self, text: str) -> Doc | None:
+        check_text(text)
+        if not text:
+            return None
+        was_blank = bool(self._parts) and self._parts[-1][-1].isspace()
+        is_new = not text.isspace() if was_blank else any(map(str.isspace, text))
+        if not is_new and self._size + len(text) > LONGEST:
+            raise _too_long()
+        self._parts.append(text)
+        self._size += len(text)
+        if not is_new:
+            return None
+        rest = "".join(self._parts)
+        cut = next((at for at in _find_cuts(rest) if not self._may_go_on(rest, at)), 0)
+        self._parts, self._size = [rest[cut:]] * (cut < len(rest)), len(rest) - cut
+        return self._tokenizer(rest[:cut]) if cut else None
+
+    def close(self) -> Doc:
+        return self._tokenizer("".join(self._parts))
+
+    def _may_go_on(self, text: str, cut: int) -> bool:
+        """Return whether a special case may begin before a cut and end behind it."""
+        near = text[max(0, cut - 200) : cut]
+        before = "".join(near.split())
+        heads = [before[-size:] for size in self._sizes if before[-size:] in self._rests]
+        if not heads:
+            return False
+        words = [word for token in self._tokenizer(near) for word in token.text.split()]
+        at_token = set(accumulate(map(len, reversed(words))))
+        after = "".join(text[cut:].split())
+        return any(
+            rest.startswith(after) or after.startswith(rest)
+            for head in heads
+            # Within letters, the tokens show whether the head begins one.
+            if len(head) in at_token or not before[-len(head) - 1 :][:2].isalpha()
+            for rest in self._rests[head]
+        )
+
+
+def _find_cuts(text: str) -> Iterator[int]:
+    """Yield the places at which the tokenizer starts anew, the last one first.
+
+    They are behind the blank that belongs to a word, before other whitespace, and before a word.
+    """
+    for i in range(len(text) - 1, 0, -1):
+        is_space = text[i].isspace()
+        if is_space != text[i - 1].isspace():
+            yield i + 1 if text[i] == " " else i
+
+
+def _find_rests(tokenizer: Any) -> dict[str, list[str]]:
+    """Return the first tokens of special cases of several tokens, without blanks, and the rests.
+
+    spaCy also looks for these cases in the tokens of the whole text, across blanks.
+    """
+    parts = ("prefix_search", "suffix_search", "infix_finditer", "token_match", "url_match")
+    plain = Tokenizer(tokenizer.vocab, {}, **{name: getattr(tokenizer, name) for name in parts})
+    rests: dict[str, list[str]] = {}
+    for case in tokenizer.rules:
+        head, words = "", [word for token in plain(case) for word in token.text.split()]
+        for word in words[:-1]:
+            head += word
+            rests.setdefault(head, []).append("".join(case.split())[len(head) :])
+    return rests
+
+
+def _too_long() -> ValueError:
+    return ValueError(
+        f"the text has more than {LONGEST:,} characters without a blank, the most that a stream "
+        "keeps; expected text of words"
+    )

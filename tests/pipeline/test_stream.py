@@ -1,0 +1,236 @@
+"""Streams of components, against the annotation of the whole text."""
+
+import random
+from functools import cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.language import Language
+from spacy.tokenizer import Tokenizer
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from spacy_bcrf.pipeline.stream import TOLERANCE, Final, Stream
+
+NAMES = ["Ann", "Lee", "Bob", "Paris", "Bank", "of", "York", "Acme", "and", "Co"]
+WORDS = [*"abcde.,\n", *NAMES, "met", "in", "the", "left"]
+LINEAR = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "ner", "objective": "crf"}
+LABELS = ("PER", "LOC")
+RECALL = {"promise": "recall", "labels": LABELS, "thresholds": (0.2, 0.3)}
+MINIMUM = (0.3, 0.4)
+PRECISION = {"promise": "precision", "labels": LABELS, "thresholds": MINIMUM, "temperature": 1.5}
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ner": ("bcrf_ner", {}),
+    "ner BIO": ("bcrf_ner", {"scheme": "BIO"}),
+    "ner threshold": ("bcrf_ner", {"threshold": 0.5}),
+    "ner precision": ("bcrf_ner", {"control": PRECISION, "temperature": 1.5}),
+    "ner recall": ("bcrf_ner", {"control": RECALL}),
+    "chunker": ("bcrf_chunker", {"model": LINEAR}),
+    "tagger": ("bcrf_tagger", {}),
+    "tagger threshold": ("bcrf_tagger", {"threshold": 0.4}),
+    "spans": ("bcrf_spans", {"threshold": 0.4}),
+    "spans recall": ("bcrf_spans", {"layers": 2, "control": RECALL}),
+    "segmenter": ("bcrf_segmenter", {"model": {**LINEAR, "templates": "segmentation"}}),
+}
+
+
+def draw(rng: random.Random, n: int) -> str:
+    return " ".join(rng.choice(WORDS) for _ in range(n))
+
+
+def annotate(doc: Doc, factory: str, rng: random.Random) -> Doc:
+    """Annotate at random, so that posteriors are neither 0 nor 1."""
+    bounds = [(i, min(i + rng.randint(1, 3), len(doc))) for i in range(0, len(doc), 3)]
+    spans = [
+        Span(doc, i, k, label=rng.choice(LABELS))
+        for i, k in bounds
+        if rng.random() < 0.6 and not (doc[i].is_space or doc[k - 1].is_space)
+    ]
+    if factory == "bcrf_ner":
+        doc.ents = spans
+    elif factory == "bcrf_chunker":
+        doc.spans["chunks"] = spans
+    elif factory == "bcrf_spans":
+        doc.spans["sc"] = spans + [Span(doc, s.start, s.start + 1, label="PER") for s in spans]
+    else:
+        for token in doc:
+            token.tag_ = rng.choice("AB")
+    return doc
+
+
+@cache
+def pipeline(kind: str) -> Language:
+    factory, config = KINDS[kind]
+    rng = random.Random(0)
+    characters = {"@tokenizers": "spacy-bcrf.CharTokenizer.v1"}
+    is_segmenter = factory == "bcrf_segmenter"
+    nlp = spacy.blank("xx", config={"nlp": {"tokenizer": characters}} if is_segmenter else {})
+    nlp.add_pipe(factory, name="x", config=config)
+    words = Tokenizer(nlp.vocab)  # splits at blanks
+    texts = [draw(rng, rng.randint(3, 25)) for _ in range(40)]
+    gold = [annotate(words(text), factory, rng) for text in texts]
+    examples = [Example(nlp.make_doc(text), doc) for text, doc in zip(texts, gold, strict=True)]
+    nlp.initialize(lambda: examples)
+    for _ in range(2):
+        nlp.update(examples)
+    return nlp
+
+
+def run(nlp: Language, text: str, seed: int, **options: Any) -> tuple[Stream, Final]:
+    """Feed a text in random pieces, and join what is final."""
+    rng, at = random.Random(seed), 0
+    stream = nlp.get_pipe("x").stream(nlp.tokenizer, **options)
+    found = []
+    while at < len(text):
+        size = rng.randint(1, 40)
+        found.append(stream.feed(text[at : at + size]))
+        at += size
+    found.append(stream.close())
+    return stream, Final(*([*chain.from_iterable(parts)] for parts in zip(*found, strict=True)))
+
+
+@pytest.mark.filterwarnings("ignore:.*in no layer")
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=6)
+@given(st.integers(0, 10**6), st.integers(0, 60))
+def test_equals_the_whole(kind: str, seed: int, n: int) -> None:
+    nlp, text = pipeline(kind), draw(random.Random(seed), n)
+    pipe, doc = nlp.get_pipe("x"), nlp.make_doc(text)
+    is_span = pipe.codec.outside == 0
+    _, found = run(nlp, text, seed, probabilities=is_span)
+    assert found.text == text
+    (prediction,) = pipe.predict([doc])
+    spans = [(s.start, s.end, pipe.labels.index(s.label)) for s in sorted(found.spans)]
+    if pipe.codec.may_overlap:
+        assert prediction.spans
+        expected, p = prediction.spans
+    else:
+        tags, lengths = prediction.tags, np.array([len(doc)])
+        empty = "O" if is_span else ""
+        assert found.tags == [pipe.tags[tag] if tag >= 0 else empty for tag in tags.tolist()]
+        parts = pipe.codec.predictions(tags, lengths)
+        expected = list(zip(*(part.tolist() for part in parts), strict=True)) if is_span else []
+        p = pipe.confidences(pipe.posterior(pipe.find_potentials([doc])), parts)
+    assert sorted(spans) == sorted(expected)
+    if is_span:
+        by_span = dict(zip(expected, p.tolist(), strict=True))
+        for span, key in zip(sorted(found.spans), spans, strict=True):
+            assert span.probability == pytest.approx(by_span[key], abs=1.1 * TOLERANCE)
+            assert text[span.start_char : span.end_char] == doc[span.start : span.end].text
+    wanted = sorted((s, e, pipe.labels[k]) for s, e, k, _ in prediction.candidates or [])
+    assert sorted((s.start, s.end, s.label) for s in found.candidates) == wanted
+
+
+@settings(max_examples=6)
+@given(st.integers(0, 10**6), st.integers(1, 4))
+def test_max_lag(seed: int, max_lag: int) -> None:
+    """Nothing waits longer, the tags are valid, and `forced` counts all that may differ."""
+    nlp, text = pipeline("ner"), draw(random.Random(seed), 60)
+    pipe, stream = nlp.get_pipe("x"), nlp.get_pipe("x").stream(max_lag=max_lag)
+    doc, tags, spans = nlp.make_doc(text), [], []
+    for i in range(len(doc)):
+        final = stream.feed(doc[i : i + 1])
+        assert stream.pending <= max_lag + 2  # the templates read two words ahead
+        tags, spans = tags + final.tags, spans + final.spans
+    final = stream.close()
+    tags, spans = tags + final.tags, spans + final.spans
+    ids = np.array([pipe.tags.index(tag) for tag in tags])
+    starts, ends, _ = pipe.codec.predictions(ids, [len(doc)])  # ValueError for invalid tags
+    assert [span[:2] for span in spans] == list(zip(starts.tolist(), ends.tolist(), strict=True))
+    if not stream.forced:
+        assert tags == [pipe.tags[tag] for tag in pipe.predict([doc])[0].tags.tolist()]
+
+
+def test_max_lag_keeps_the_promise() -> None:
+    """An uncertain span is a candidate of recall, and no prediction of precision."""
+    text = draw(random.Random(3), 200)
+    for kind in ("ner recall", "ner precision"):
+        nlp = pipeline(kind)
+        doc, pipe = nlp.make_doc(text), nlp.get_pipe("x")
+        stream, found = pipe.stream(max_lag=1), []
+        for i in range(len(doc)):
+            found.append(stream.feed(doc[i : i + 1]))
+        found.append(stream.close())
+        assert stream.forced
+        (prediction,) = pipe.predict([doc])
+        if kind == "ner recall":
+            wanted = {(s, e, pipe.labels[k]) for s, e, k, _ in prediction.candidates}
+            assert wanted <= {(s.start, s.end, s.label) for f in found for s in f.candidates}
+        else:
+            spans = [(s.start, s.end, LABELS.index(s.label)) for f in found for s in f.spans]
+            starts, ends, labels = (np.array(x, "int64") for x in zip(*spans, strict=True))
+            parts = starts, ends, np.array([pipe.labels.index(LABELS[k]) for k in labels])
+            p = pipe.confidences(pipe.posterior(pipe.find_potentials([doc])), parts)
+            assert (p >= np.array(MINIMUM)[labels] - TOLERANCE).all()
+
+
+def test_annotated_documents() -> None:
+    """Sentence starts of earlier components count, as in the whole document."""
+    nlp = pipeline("ner")
+    nlp.add_pipe("sentencizer", before="x") if "sentencizer" not in nlp.pipe_names else None
+    try:
+        doc = nlp.get_pipe("sentencizer")(nlp.make_doc(draw(random.Random(1), 60)))
+    finally:
+        nlp.remove_pipe("sentencizer")
+    pipe = nlp.get_pipe("x")
+    stream = pipe.stream()
+    found = [stream.feed(doc[i : i + 7]) for i in range(0, len(doc), 7)]
+    tags = [tag for final in [*found, stream.close()] for tag in final.tags]
+    assert tags == [pipe.tags[tag] for tag in pipe.predict([doc])[0].tags.tolist()]
+
+
+def test_errors_lose_nothing() -> None:
+    nlp = pipeline("ner")
+    pipe = nlp.get_pipe("x")
+    stream = pipe.stream(nlp.tokenizer)
+    found = [stream.feed("Ann Lee met ")]
+    with pytest.raises(TypeError, match="a stream takes a text, a Doc or a Span, got bytes"):
+        stream.feed(b"Bob")
+    with pytest.raises(TypeError, match="text or documents, not both"):
+        stream.feed(nlp.make_doc("Bob"))
+    with pytest.raises(ValueError, match="lone surrogate"):
+        stream.feed("\udcff")
+    found += [stream.feed("Bob"), stream.close()]
+    assert "".join(final.text for final in found) == "Ann Lee met Bob"
+    for call in (stream.close, lambda: stream.feed("x")):
+        with pytest.raises(ValueError, match=r"\[x\] the stream is closed"):
+            call()
+    with pytest.raises(TypeError, match="needs a tokenizer"):
+        pipe.stream().feed("Ann")
+    with pytest.raises(ValueError, match="max_lag must be at least 1"):
+        pipe.stream(max_lag=0)
+    doc = nlp.make_doc("Ann Lee")
+    doc.ents = [Span(doc, 0, 2, label="PER")]
+    with pytest.raises(ValueError, match="no preset entities"):
+        pipe.stream().feed(doc)
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        ({"two_pass": True}, "two_pass reads the whole document"),
+        ({"templates": ["repeated[0]", "w[0]"]}, "its features repeated may read the whole"),
+        ({"order": 2}, "order = 2"),
+        ({"decoder": "mbr"}, "its decoder is mbr"),
+        ({"objective": "bcrf"}, "its objective is bcrf"),
+        (None, "its model is"),
+    ],
+)
+def test_components_that_cannot_stream(model: dict[str, Any] | None, why: str) -> None:
+    nlp = spacy.blank("xx")
+    config = {} if model is None else {"model": {**LINEAR, **model}}
+    pipe = nlp.add_pipe("bcrf_segmenter" if model is None else "bcrf_ner", config=config)
+    with pytest.raises(ValueError, match=rf"cannot stream: {why}"):
+        pipe.stream(nlp.tokenizer)
+
+
+def test_features_of_components() -> None:
+    nlp = spacy.blank("xx")
+    pipe = nlp.add_pipe("bcrf_chunker")
+    with pytest.raises(ValueError, match="its features read tag, which other components set"):
+        pipe.stream(nlp.tokenizer)
