@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Token
 from spacy.training import Example
 from spacy.util import minibatch
+from spacy.vocab import Vocab
 from thinc.api import Model
 
 from bcrf.chain import Potentials
@@ -59,6 +60,7 @@ class Component(Protocol):
 
     name: str
     model: Model
+    vocab: Vocab
     typed_settings: Settings
 
     @property

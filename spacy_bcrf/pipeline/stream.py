@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,7 @@ from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain
 
 from .apply_thresholds import precision_thresholds
 from .confidence import find_keys
-from .prediction import check_temperature, find_potentials
-
-if TYPE_CHECKING:
-    from .sequence_labeler import SequenceLabeler
+from .prediction import Component, check_temperature, find_potentials
 
 TOLERANCE = 1e-4
 """The most by which the probability of a released span may differ from that of the whole text."""
@@ -86,7 +83,7 @@ class Stream:
 
     def __init__(
         self,
-        pipe: SequenceLabeler,
+        pipe: Component,
         tokenizer: Callable[[str], Doc] | None = None,
         *,
         max_lag: int | None = None,
@@ -411,7 +408,7 @@ class Stream:
         return candidates, min([end, *(start for start, *_ in held)]), inside
 
 
-def check_streams(pipe: SequenceLabeler) -> None:
+def check_streams(pipe: Component) -> None:
     """Raise ValueError with the reason if a component cannot stream."""
     model, chain = pipe.model, sparse_chain(pipe.model)
     if chain is None or not is_chain_alone(model):
@@ -426,9 +423,9 @@ def check_streams(pipe: SequenceLabeler) -> None:
         why = f"its features {names} may read the whole document. Train without these templates"
     elif chain.settings.order == 2:
         why = "order = 2 chooses tags by the posterior of the whole text. Train with order = 1"
-    elif pipe.decoder != "viterbi":
-        why = f"its decoder is {pipe.decoder}. Set the decoder viterbi"
-    elif not isinstance(pipe.inference, CRF):
+    elif pipe.labeling.decoder != "viterbi":
+        why = f"its decoder is {pipe.labeling.decoder}. Set the decoder viterbi"
+    elif not isinstance(pipe.labeling.inference, CRF):
         why = f"its objective is {chain.settings.objective}, whose posterior needs the whole text"
     else:
         return
