@@ -103,8 +103,8 @@ class TemplateFeatures:
     def forget_words(self) -> None:
         """Compute the values of words again, after a change of what their functions read."""
         self._words = WordCache(self._functions, self._hash)
-        # The scores of word types, and the weights that they are sums of.
-        self._word_scores: tuple[NDArray[np.float32], Any] | None = None
+        # The scores of word types that no thread uses, and the weights that they are sums of.
+        self._word_scores: tuple[NDArray[np.float32], list[Any]] | None = None
 
     def extract(self, tokens: Tokens) -> tuple[Keys, NDArray[np.int64]]:
         """Extract the feature keys of tokens.
@@ -133,10 +133,19 @@ class TemplateFeatures:
         """
         kept = self._word_scores
         if kept is None or kept[0] is not weights:
-            kept = self._word_scores = weights, self._compile_scores()
+            kept = self._word_scores = weights, []
         orths = np.ascontiguousarray(tokens.orths)
         arrays = self._arrays(tokens)
-        return kept[1].score(dictionary, weights, n_tags, n_chains, orths, arrays)
+        # Without a lock: a fork beside a thread that holds it would wait for ever.
+        idle = kept[1]
+        try:
+            scores = idle.pop()
+        except IndexError:
+            scores = self._compile_scores()
+        try:
+            return scores.score(dictionary, weights, n_tags, n_chains, orths, arrays)
+        finally:
+            idle.append(scores)
 
     def _arrays(self, tokens: Tokens) -> tuple[Any, ...]:
         """Return the arguments of the compiled extractor.

@@ -1,5 +1,6 @@
 """Tag scores from the sums that a word type adds, against sums of the rows of all features."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -15,6 +16,7 @@ from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
 from spacy_bcrf.sparse.features import Features
 from spacy_bcrf.sparse.gazetteers import Gazetteers
 from spacy_bcrf.sparse.model import SparseChain
+from tests.attack.forking import fork_beside
 from tests.light_spacy import MultiLanguage
 
 VOCAB = MultiLanguage().vocab
@@ -128,10 +130,10 @@ def test_features_without_weights_are_an_error_that_leaves_nothing_behind():
     weights = make_weights(len(dictionary))
     compiled = features.compiled._compile_scores()
     for table in (weights[: N_TAGS + 3], weights[:-1]):
-        features.compiled._word_scores = table, compiled
+        features.compiled._word_scores = table, [compiled]
         with pytest.raises(IndexError, match="features without weights"):
             features.score(docs, dictionary, table, N_TAGS)
-    features.compiled._word_scores = weights, compiled
+    features.compiled._word_scores = weights, [compiled]
     got = features.score(docs, dictionary, weights, N_TAGS)
     np.testing.assert_allclose(got, expected(features, docs, dictionary, weights), atol=1e-5)
 
@@ -148,6 +150,15 @@ def test_threads_get_the_same_scores():
         for batch, got in zip(batches, found, strict=True):
             np.testing.assert_array_equal(got, want[len(want) - len(got) :])
             assert len(got) == sum(map(len, batch))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_forks_beside_threads_that_score_end():
+    """The scores of words had a lock. 65 of 400 such forks waited for it for ever."""
+    features, docs = make_features(OF_WORDS + GRAMS), long_docs()
+    dictionary = learn_features(features, docs)
+    weights = make_weights(len(dictionary))
+    fork_beside(lambda: features.score(docs, dictionary, weights, N_TAGS).tobytes(), n=40)
 
 
 def test_a_batch_with_more_columns_gives_the_scores_of_its_documents():
