@@ -1,9 +1,10 @@
 """What a component learns from the gold annotation of a corpus."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -126,12 +127,12 @@ class GoldReport(Result):
     def _add_labels(self, pipe: SequenceLabeler, examples: Sequence[Example], gold: Gold) -> None:
         codec, ops = pipe.codec, pipe.model.ops
         count = self.by_label = self.by_label or {column: Counter() for column in COLUMNS}
-        partial, _ = codec.read_partial(examples)
+        annotated, _ = codec.read_partial(examples)
         for i, example in enumerate(examples):
             entities = {span.label_ for span in codec.find_spans(example.reference)}
             count["docs"].update(entities)
             for column, name in (("ambiguous", "ambiguous"), ("rejected", "incorrect")):
-                spans = getattr(partial[i], name) if i in partial else {}
+                spans = getattr(annotated[i], name) if i in annotated else {}
                 found = [label for labels in spans.values() for label in labels]
                 count[column].update(found)
                 entities.update(found)
@@ -159,10 +160,7 @@ class GoldReport(Result):
 
 def report_gold(pipe: SequenceLabeler, examples: Iterable[Example]) -> GoldReport:
     """Return the counts of a corpus for a component. O(N T) for complete annotation."""
-    found = GoldReport()
-    for batch in minibatch(examples, BATCH_SIZE):
-        found.add(pipe, batch)
-    return found
+    return _report({"": pipe}, {"": lambda: examples})[""][""]
 
 
 def report_config(
@@ -170,71 +168,89 @@ def report_config(
 ) -> tuple[dict[str, dict[str, GoldReport]], list[str]]:
     """Return the counts of a config's corpora by component and part, and problems of the config.
 
+    Reads the corpora twice, a batch at a time.
+
     nlp: a pipeline that the config makes, not initialized. Its components get the labels of the
     train corpus. where: the config's name, for errors. ValueError names the config's section.
     """
     config, ours = nlp.config.interpolate(), find_labelers(nlp, (), where)
-    with naming(where):
-        corpora = {part: list(read_corpus(nlp, part)) for part in PARTS}
-    reports = {}
-    for name, pipe in ours.items():
+    parts = {part: partial(read_corpus, nlp, part) for part in PARTS}
+    settings = config["initialize"]["components"]
+    labels = {
         # A component from another pipeline has labels.
-        if not pipe.labels:
-            settings = config["initialize"]["components"].get(name, {})
-            labels = registry.resolve({"settings": settings})["settings"].get("labels")
-            _set_labels(pipe, corpora["train"], labels)
+        name: pipe.labels
+        or registry.resolve({"settings": settings.get(name, {})})["settings"].get("labels")
+        for name, pipe in ours.items()
+    }
+    with naming(where):
+        _prepare(ours, parts["train"](), labels)
+    for name, pipe in ours.items():
         if not pipe.labels:
             raise ValueError(
                 f"{where}: {find_reader(nlp, 'train')[0]}: no document has {pipe.codec.what}, "
                 f"which [components.{name}] learns"
             )
-        _choose_layers(pipe, corpora["train"])
-        reports[name] = {part: report_gold(pipe, examples) for part, examples in corpora.items()}
+    with naming(where):
+        reports = _report(ours, parts)
     weights = config["training"]["score_weights"]
     notes = [note for name in ours for note in _check_weights(name, ours[name], weights)]
     notes += [note for name in ours for note in note_cost(name, ours[name].codec)]
-    train, dev = ((example.reference for example in corpora[part]) for part in PARTS)
+    train, dev = ((example.reference for example in read()) for read in parts.values())
     losses = find_losses(config, nlp.vocab)
     return reports, [*losses, *notes, *note_shared(dev, train, "dev", "train")]
 
 
 def report_corpora(
-    nlp: Language, corpora: Mapping[str, Sequence[Doc]], labels: Sequence[str] = ()
+    nlp: Language, corpora: Mapping[str, Iterable[Doc]], labels: Sequence[str] = ()
 ) -> dict[str, dict[str, GoldReport]]:
     """Return the counts of corpora by component and corpus.
 
     nlp: a pipeline, not initialized. Its components get the labels of all corpora; those of
-    entities get `labels` too.
+    entities get `labels` too. corpora: iterated twice.
     """
-    examples = {
-        name: [Example(copy_words(doc, nlp), doc) for doc in docs] for name, docs in corpora.items()
-    }
-    every = [example for part in examples.values() for example in part]
-    reports = {}
-    for name, pipe in find_labelers(nlp).items():
-        _set_labels(pipe, every, None)
-        for label in labels if pipe.codec.of_entities else ():
-            pipe.add_label(label)
-        _choose_layers(pipe, every)
-        reports[name] = {part: report_gold(pipe, found) for part, found in examples.items()}
-    return reports
+
+    def read(name: str) -> Iterator[Example]:
+        return (Example(copy_words(doc, nlp), doc) for doc in corpora[name])
+
+    ours = find_labelers(nlp)
+    _prepare(ours, chain.from_iterable(map(read, corpora)), {}, labels)
+    return _report(ours, {name: partial(read, name) for name in corpora})
 
 
-def _set_labels(
-    pipe: SequenceLabeler, examples: Iterable[Example], labels: Iterable[str] | None
+def _prepare(
+    pipes: Mapping[str, SequenceLabeler],
+    examples: Iterable[Example],
+    known: Mapping[str, Sequence[str] | None],
+    more: Sequence[str] = (),
 ) -> None:
-    if labels is None:
-        found = (pipe.codec.find_labels(example.reference) for example in examples)
-        labels = sorted(set().union(*found))
-    for label in labels:
-        pipe.add_label(label)
+    """Set the labels of components to the known ones, else those of examples, and choose layers.
 
-
-def _choose_layers(pipe: SequenceLabeler, examples: Iterable[Example]) -> None:
-    layers = Counter[tuple[str, int]]()
+    more: labels of entities.
+    """
+    found = {name: set[str]() for name in pipes}
+    layers = {name: Counter[tuple[str, int]]() for name in pipes}
     for example in examples:
-        layers.update(pipe.codec.count_layers(example))
-    pipe.choose_layers(layers)
+        for name, pipe in pipes.items():
+            if known.get(name) is None:
+                found[name] |= pipe.codec.find_labels(example.reference)
+            layers[name].update(pipe.codec.count_layers(example))
+    for name, pipe in pipes.items():
+        for label in known.get(name) or sorted(found[name]):
+            pipe.add_label(label)
+        for label in more if pipe.codec.of_entities else ():
+            pipe.add_label(label)
+        pipe.choose_layers(layers[name])
+
+
+def _report(
+    pipes: Mapping[str, SequenceLabeler], parts: Mapping[str, Callable[[], Iterable[Example]]]
+) -> dict[str, dict[str, GoldReport]]:
+    reports = {name: {part: GoldReport() for part in parts} for name in pipes}
+    for part, read in parts.items():
+        for batch in minibatch(read(), BATCH_SIZE):
+            for name, pipe in pipes.items():
+                reports[name][part].add(pipe, batch)
+    return reports
 
 
 def _check_weights(

@@ -1,6 +1,7 @@
 """Trained pipelines: loading, the choice of a component, and gold examples for it."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from operator import getitem
@@ -15,6 +16,7 @@ from spacy.util import registry
 from spacy.vocab import Vocab
 
 from spacy_bcrf.corpora.doc_files import find_files, load_docs, naming_damaged, read_docs
+from spacy_bcrf.corpora.time_limit import SECONDS, TookTooLongError, time_limit
 from spacy_bcrf.pipeline.load_checks import find_damaged
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
@@ -135,8 +137,17 @@ def copy_words(doc: Doc, nlp: Language) -> Doc:
 
 
 def make_input(nlp: Language, doc: Doc) -> Doc:
-    """Return the text of a document with the tokens of the pipeline, as spaCy's training does."""
-    return copy_words(doc, nlp) if doc.has_unknown_spaces else nlp.make_doc(doc.text)
+    """Return the text of a document with the tokens of the pipeline, as spaCy's training does.
+
+    ValueError if a tokenizer of `watch_tokenizer` takes more than SECONDS.
+    """
+    if doc.has_unknown_spaces:
+        return copy_words(doc, nlp)
+    try:
+        with time_limit(SECONDS, by_signal=False):
+            return nlp.make_doc(doc.text)
+    except TookTooLongError as error:
+        raise ValueError(f"{doc.text[:40]!r}: the tokenizer {error}") from None
 
 
 def make_examples(nlp: Language, name: str, gold: Sequence[Doc]) -> list[Example]:
@@ -153,12 +164,12 @@ def make_examples(nlp: Language, name: str, gold: Sequence[Doc]) -> list[Example
 
 def note_shared(gold: Iterable[Doc], train: Iterable[Doc], where: str, source: str) -> list[str]:
     """Return a note if gold documents are training documents too. where, source: their names."""
-    known = {doc.text for doc in train}
-    texts = [doc.text for doc in gold]
-    if n := sum(text in known for text in texts):
+    known = {hash(doc.text) for doc in train}
+    found = Counter(hash(doc.text) in known for doc in gold)
+    if found[True]:
         return [
-            f"{n:,} of {len(texts):,} documents of {where} are in {source} too: scores on "
-            "them are too good"
+            f"{found[True]:,} of {found.total():,} documents of {where} are in {source} too: "
+            "scores on them are too good"
         ]
     return []
 
@@ -178,6 +189,15 @@ def note_trained(nlp: Language, gold: Iterable[Doc], where: str) -> list[str]:
 def hash_texts(docs: Iterable[Doc]) -> list[str]:
     texts = {doc.text.encode() for doc in docs}
     return sorted(hashlib.blake2b(text, digest_size=8).hexdigest() for text in texts)
+
+
+def note_left_out(n: int, who: str) -> list[str]:
+    """Return a note about n predictions of a component that gold cannot judge."""
+    if not n:
+        return []
+    return [
+        f"{n:,} predictions of {who} are left out: gold has no annotation there, or leaves it open."
+    ]
 
 
 def check_unseen(labeler: SequenceLabeler, gold: Sequence[Doc]) -> list[str]:

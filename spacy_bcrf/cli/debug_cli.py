@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from spacy.cli._util import Arg, Opt, import_code, parse_config_overrides
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
 
 from spacy_bcrf.annotation.partial import AMBIGUOUS, INCORRECT
+from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.pipeline.config_errors import naming
 
 from .errors import spacy_command
@@ -105,6 +110,17 @@ def _debug_config(config: Path, arguments: Sequence[str]) -> tuple[Reports, list
     return report_config(nlp, str(config))
 
 
+@dataclass
+class _Corpus:
+    """Documents that each iteration reads again, one file in memory at a time."""
+
+    path: Path
+    vocab: Vocab
+
+    def __iter__(self) -> Iterator[Doc]:
+        return read_docs(self.path, self.vocab)
+
+
 def _debug_files(
     files: Sequence[str], keys: dict[str, str], labels: Sequence[str] | None
 ) -> tuple[list[str], Reports, list[str]]:
@@ -114,18 +130,16 @@ def _debug_files(
     from spacy_bcrf.analysis.first_config import FACTORIES, find_annotated
     from spacy_bcrf.analysis.gold_report import report_corpora
     from spacy_bcrf.analysis.loading import find_labelers, note_shared
-    from spacy_bcrf.corpora.doc_files import read_docs
     from spacy_bcrf.corpora.inspection import Inspection
     from spacy_bcrf.pipeline.training import note_cost
 
     if options := [name for name in files if name.startswith("-")]:
         raise ValueError(f"{options[0]}: only a training config has overrides")
     nlp = spacy.blank("xx")
-    corpora = {name: list(read_docs(Path(name), nlp.vocab)) for name in files}
+    corpora = {name: _Corpus(Path(name), nlp.vocab) for name in files}
     found = Inspection(keys["ambiguous_spans_key"], keys["incorrect_spans_key"])
-    for docs in corpora.values():
-        for doc in docs:
-            found.add(doc)
+    for doc in chain(*corpora.values()):
+        found.add(doc)
     if not found.docs:
         raise ValueError(f"{' '.join(files)}: has no documents")
     for name in find_annotated(found):

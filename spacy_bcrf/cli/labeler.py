@@ -13,6 +13,7 @@ from bcrf.io.atomic import check_new_folder, replacing, replacing_folder
 from bcrf.io.text import CorpusError
 from spacy_bcrf.analysis.loading import find_labeler, load_pipeline
 from spacy_bcrf.corpora.doc_files import read_docs
+from spacy_bcrf.corpora.time_limit import watch_tokenizer
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .paths import check_corpus
@@ -28,6 +29,7 @@ def load_labeler(
     """
     setup_gpu(gpu_id, silent=True)
     nlp = load_pipeline(model)
+    watch_tokenizer(nlp)
     name, labeler = find_labeler(nlp, name, model)
     if inplace and not Path(model).is_dir():
         raise ValueError(f"{model} is a package; expected --output, a folder to save it to")

@@ -36,7 +36,8 @@ def redact_cli(
         ),
     ] = "label",
     threshold: Annotated[
-        float | None, Opt(help="Least posterior of a span (default: of the promise)")
+        float | None,
+        Opt(help="Least probability of a replaced span (default: the promise's threshold)"),
     ] = None,
     key: Annotated[
         Path | None, Opt(help="File with a secret, for equal surrogates in several runs")

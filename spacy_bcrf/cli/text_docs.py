@@ -11,12 +11,9 @@ from spacy.tokens import Doc
 from tqdm import tqdm
 
 from spacy_bcrf.corpora.texts import Rejected, TextRecord, as_json, find_inputs, read_records
-from spacy_bcrf.corpora.time_limit import TookTooLongError, time_limit, watch_tokenizer
+from spacy_bcrf.corpora.time_limit import SECONDS, TookTooLongError, time_limit, watch_tokenizer
 
 from .paths import print_notes
-
-SECONDS = 60.0
-"""The longest time of the tokenizer for a text, as of `annotate`."""
 
 
 def read_texts(path: Path, nlp: Language) -> Iterator[Doc]:

@@ -9,6 +9,9 @@ from typing import Any
 
 from spacy.language import Language
 
+SECONDS = 60.0
+"""The longest time of a command's tokenizer for a text."""
+
 _SEARCHES = ("prefix_search", "suffix_search", "infix_finditer", "token_match", "url_match")
 
 
@@ -33,14 +36,16 @@ _deadline = _Deadline()
 
 
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float, by_signal: bool = True) -> Iterator[None]:
     """Raise TookTooLongError if the code within takes longer. 0 for no limit.
 
     In the main thread, all code that runs Python or checks for signals can be ended, as our kernels
-    can. In other threads and on Windows, only the tokenizers of `watch_tokenizer`.
+    can. In other threads, on Windows, and without `by_signal`, which takes the process's timer,
+    only the tokenizers of `watch_tokenizer`.
     """
     by_signal = (
-        seconds > 0
+        by_signal
+        and seconds > 0
         and hasattr(signal, "setitimer")
         and threading.current_thread() is threading.main_thread()
     )

@@ -32,6 +32,7 @@ from spacy_bcrf.cli.pages.audit_page import audit_page
 from spacy_bcrf.cli.pages.lattice_page import lattice_page
 from spacy_bcrf.cli.review.page import fill_page
 from tests.attack.clients import REQUESTS, clients
+from tests.attack.redact_characters import check_characters, find_characters
 from tests.attack.surfaces import READERS, SIGNS, STATES, forks, readers, signs, states
 from tests.tiny_training import network, train
 
@@ -340,6 +341,15 @@ def pages(model: Path, texts: list[str], labels: list[str]) -> None:
         assert title != "PWNED", name
 
 
+STEP = 997
+"""A case redacts each so many of the characters of Unicode."""
+
+
+def characters(model: Path, first: int) -> None:
+    """Nothing of a redacted name is left in the output."""
+    check_characters(find_characters()[first::STEP])
+
+
 payloads = st.lists(st.sampled_from(PAYLOADS), min_size=9, max_size=9, unique=True)
 CASES: list[tuple[Callable[..., None], dict[str, SearchStrategy[Any]]]] = [
     (
@@ -372,6 +382,7 @@ CASES: list[tuple[Callable[..., None], dict[str, SearchStrategy[Any]]]] = [
     (pages, {"texts": payloads, "labels": payloads}),
     (signs, {"labels": st.lists(st.sampled_from(SIGNS), min_size=1, max_size=4, unique=True)}),
     (forks, {"n": st.integers(1, 60)}),
+    (characters, {"first": st.integers(0, STEP - 1)}),
     (
         readers,
         {

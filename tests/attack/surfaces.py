@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import threading
 import time
-import warnings
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,7 +16,10 @@ from spacy.training import Example
 from typer.testing import CliRunner
 
 from bcrf.chain import CRF, Potentials
+from spacy_bcrf.analysis import loading
 from spacy_bcrf.cli import app, text_docs
+from spacy_bcrf.corpora.formats import annotators
+from tests.attack.forking import fork_beside
 from tests.tiny_training import network, train
 
 TEXT = "Ann saw Rome ."
@@ -76,8 +77,7 @@ def _read_ents(doc: Doc) -> list[tuple[int, int, str]]:
 
 
 def forks(model: Path, n: int) -> None:
-    """Forks beside threads that compute chains end."""
-    warnings.simplefilter("ignore", DeprecationWarning)
+    """Forks beside threads that compute chains, or predict, end."""
     potentials = np.zeros((60, 3)), np.zeros((3, 3)), np.array([20, 40], "int32")
 
     def compute() -> list[Any]:
@@ -85,24 +85,14 @@ def forks(model: Path, n: int) -> None:
         found = CRF().marginals(chain, edges=True).unary.tolist()
         return [found, CRF().decode(chain).tolist()]
 
-    def repeat() -> None:
-        while not ended.is_set():
-            CRF().marginals(Potentials(*potentials), edges=True)
-
-    expected, ended = compute(), threading.Event()
-    threads = [threading.Thread(target=repeat, daemon=True) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for _ in range(n):
-        child = os.fork()
-        if child == 0:
-            os._exit(compute() != expected)
-        end = time.monotonic() + 60
-        while (done := os.waitpid(child, os.WNOHANG)) == (0, 0):
-            assert time.monotonic() < end, "a fork hangs"
-            time.sleep(0.001)
-        assert done[1] == 0
-    ended.set()
+    fork_beside(compute, n)
+    nlp = spacy.blank("xx")
+    pipe: Any = nlp.add_pipe("bcrf_ner")
+    docs = [
+        Doc(nlp.vocab, words=[f"Ann{i}", "in", "Rome"], ents=["B-A", "O", "B-B"]) for i in range(99)
+    ]
+    nlp.initialize(lambda: [Example(doc, doc) for doc in docs])
+    fork_beside(lambda: pipe.find_potentials(docs, True).unary.tolist(), n)
 
 
 READERS = {
@@ -112,6 +102,19 @@ READERS = {
     "review": ("review", "{model}", "{file}", "-o", "{out}.html"),
     "monitor": ("monitor", "{model}", "{file}", "--reference", "{file}"),
     "convert": ("convert", "{file}", "{out}.spacy", "--timeout", "1", "--skip-malformed"),
+    "distill": ("distill", "{file}", "-o", "{out}"),
+    "leaks": (
+        "redact",
+        "{model}",
+        "{gold}",
+        "-o",
+        "{out}",
+        "--threshold",
+        ".5",
+        "--report",
+        "l.json",
+    ),
+    "report": ("report", "{model}", "{gold}", "-o", "r.json"),
 }
 """Commands that read texts."""
 
@@ -121,11 +124,16 @@ def readers(model: Path, command: str, bomb: str, texts: list[str]) -> None:
     lines = [*texts, "", bomb * 60_000, TEXT]
     rows = (json.dumps({"text": text, "spans": []}) for text in lines)
     Path("a.jsonl").write_text("\n".join(rows))
-    values = {"model": model, "file": "a.jsonl", "out": "out"}
+    vocab = spacy.blank("xx").vocab
+    docs = [Doc(vocab, [line], spaces=[False], ents=["B-PERSON"]) for line in lines if line.strip()]
+    DocBin(docs=docs).to_disk("a.spacy")
+    values = {"model": model, "file": "a.jsonl", "gold": "a.spacy", "out": "out"}
     arguments = [argument.format(**values) for argument in READERS[command]]
     pipe = () if command == "convert" else ("-p", "ner")
     start = time.monotonic()
-    with patch.object(text_docs, "SECONDS", 1.0):
+    with ExitStack() as patched:
+        for module in (text_docs, loading, annotators):
+            patched.enter_context(patch.object(module, "SECONDS", 1.0))
         code, output = run(*arguments, *pipe)
     assert time.monotonic() - start < 60
     assert code in (0, 1, 3), output

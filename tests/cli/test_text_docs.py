@@ -4,8 +4,12 @@ import json
 
 import pytest
 from commands import command
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
 
+from spacy_bcrf.analysis import loading
 from spacy_bcrf.cli import text_docs
+from spacy_bcrf.corpora.formats import annotators
 
 COMMANDS = {
     "redact": ("--threshold", "0.3", "-o", "out"),
@@ -38,3 +42,22 @@ def test_a_text_that_takes_too_long_is_named(pipeline, here, name, monkeypatch):
     result = run(pipeline / "model", "in.jsonl", "-p", "ner", *COMMANDS[name], exit_code=1)
     assert "in.jsonl:1: took longer than 0.2 s" in result.output
     assert not (here / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["redact", "report", "calibrate"])
+def test_a_gold_text_that_takes_too_long_is_named(pipeline, here, name, monkeypatch):
+    monkeypatch.setattr(loading, "SECONDS", 0.2)
+    doc = Doc(Vocab(), words=["(" * 20_000], spaces=[False], ents=["B-PER"])
+    DocBin(docs=[doc]).to_disk("gold.spacy")
+    options = {"redact": ["--threshold", 0.5, "--report", "leaks.json"]}.get(name, [])
+    options += ["-p", "ner", "-o", "out.json"]
+    result = command(name)(pipeline / "model", "gold.spacy", *options, exit_code=1)
+    assert "((((': the tokenizer took longer than 0.2 s" in result.output
+    assert not (here / "out.json").exists()
+
+
+def test_a_text_of_annotators_that_takes_too_long_is_named(here, monkeypatch):
+    monkeypatch.setattr(annotators, "SECONDS", 0.2)
+    (here / "in.jsonl").write_text(json.dumps({"text": "(" * 20_000, "spans": []}))
+    result = command("distill")("in.jsonl", "-l", "en", "-o", "out", exit_code=1)
+    assert "in.jsonl:1: the tokenizer took longer than 0.2 s" in result.output

@@ -21,6 +21,7 @@ from spacy.tokens import Doc
 
 from bcrf.io.json_objects import Problem, read_objects
 from spacy_bcrf.corpora.make_doc import find_bounds, tokenize
+from spacy_bcrf.corpora.time_limit import SECONDS, TookTooLongError, time_limit, watch_tokenizer
 
 from .jsonl import read_record
 
@@ -44,6 +45,7 @@ class Annotated(NamedTuple):
 
 def read_annotators(path: Path, nlp: Language) -> Iterator[Annotated]:
     """Yield the documents of a JSON lines file. ValueError names file, line and problem."""
+    watch_tokenizer(nlp)
     for place, value in read_objects(path):
         try:
             if isinstance(value, Problem):
@@ -55,7 +57,11 @@ def read_annotators(path: Path, nlp: Language) -> Iterator[Annotated]:
 
 def _read(fields: dict[str, Any], place: str, nlp: Language) -> Annotated:
     content: dict[str, Any] = {key: fields[key] for key in ("text", "tokens") if key in fields}
-    doc = tokenize(read_record(content, place), nlp)
+    try:
+        with time_limit(SECONDS, by_signal=False):
+            doc = tokenize(read_record(content, place), nlp)
+    except TookTooLongError as error:
+        raise Problem("not tokenized", f"the tokenizer {error}") from None
     entries = fields.get("annotations")
     if entries is None:
         if not isinstance(fields.get("spans"), list):
