@@ -16,11 +16,14 @@ _SPACES = re.compile(f"[{_WHITE_SPACE}]*")
 
 
 class Problem(ValueError):
-    """Error of a record that cannot be converted. reason: the kind of problem, for counts."""
+    """Error of a record that cannot be converted.
 
-    def __init__(self, reason: str, message: str) -> None:
+    reason: the kind of problem, for counts. n_spans: number of the record's spans, None if unknown.
+    """
+
+    def __init__(self, reason: str, message: str, n_spans: int | None = None) -> None:
         super().__init__(message)
-        self.reason = reason
+        self.reason, self.n_spans = reason, n_spans
 
 
 class Item(NamedTuple):
@@ -83,7 +86,9 @@ def _parse(text: str | bytes) -> Any:
     except Problem:
         raise
     except json.JSONDecodeError as error:
-        raise Problem("no JSON", f"no JSON: {error.msg} at column {error.colno}") from None
+        raise Problem(
+            "no JSON", f"no JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise Problem("no JSON", _describe(error)) from None
 

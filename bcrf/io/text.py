@@ -4,6 +4,7 @@ import bz2
 import codecs
 import gzip
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,10 @@ BLOCK = 1 << 20
 """Size of the pieces of a long line, in bytes."""
 MAX_LINE = 16 * BLOCK
 """Largest size of a line, in bytes: a small compressed file can hold a line of many gigabytes."""
+
+
+_CONTROLS = re.compile(rb"[\0-\b\x0e-\x1a\x1c-\x1f]")
+"""Bytes that no text in any encoding of bytes has."""
 
 
 class CorpusError(ValueError):
@@ -60,6 +65,21 @@ def find_file(path: Path) -> Path:
     """Return `path` if it exists, else its compressed version (`path` plus an extension)."""
     packed = (path.with_name(path.name + suffix) for suffix in _OPENERS)
     return path if path.exists() else next(filter(Path.exists, packed), path)
+
+
+def check_text(path: Path) -> None:
+    """Raise CorpusError for a file that is UTF-16 or binary, by its first bytes."""
+    if not path.is_file():  # a pipe can be read once
+        return
+    with open_decompressed(path) as stream:
+        head = stream.read(1 << 13)
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise CorpusError(f"{path}: is UTF-16; iconv -f UTF-16 -t UTF-8 converts it")
+    try:
+        codecs.getincrementaldecoder("utf8")().decode(head)
+    except UnicodeDecodeError:
+        if _CONTROLS.search(head):
+            raise CorpusError(f"{path}: is binary; expected a UTF-8 text") from None
 
 
 def read_lines(

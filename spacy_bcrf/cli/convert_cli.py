@@ -11,7 +11,7 @@ import typer
 from spacy.cli._util import Arg, Opt
 from tqdm import tqdm
 
-from bcrf.io.text import Line, find_file, text_suffix
+from bcrf.io.text import Line, check_text, find_file, text_suffix
 from spacy_bcrf.corpora.convert import RECORD_FORMATS, Reader, convert
 from spacy_bcrf.corpora.formats.brat import find_annotations
 from spacy_bcrf.corpora.formats.columns import read_columns
@@ -169,6 +169,7 @@ def convert_cli(
         check_output_file(output, *paths)
 
     def reader(path: Path) -> Reader | str:
+        check_text(path)
         has_columns = bool(word_column or tag_column or ent_column)
         name = _find_format(path, format, has_columns, report)
         if name in RECORD_FORMATS:
@@ -231,6 +232,11 @@ def _find_format(
     if format != "auto":
         return format
     suffix = text_suffix(path)
+    if suffix == ".spacy":
+        raise ValueError(
+            f"{path}: is converted already; `spacy bcrf debug {path}` counts its annotation, and "
+            f"`spacy bcrf init --train {path}` writes a training config"
+        )
     expected = _FORMATS.get(suffix)
     if expected not in (None, "columns") or (expected and has_columns):
         return str(expected)

@@ -266,7 +266,8 @@ class _Parts:
             path = whole if whole == paths[name] else self._claim(f"{name}.spacy")
             with replacing(path) as part:
                 part.write_bytes(docs.to_bytes())
-            typer.echo(f"{path}: {len(docs):,} documents")
+            held_out = f", each {HELD_OUT}th of {corpus}" * (name == "dev")
+            typer.echo(f"{path}: {len(docs):,} documents{held_out}")
         return paths
 
 

@@ -254,7 +254,8 @@ class _Conversion:
             sentences_of = webanno.read_sentences(path, scan_lines(path, advance))
             yield from self._read_objects(reader, sentences_of)
         elif reader == "brat":
-            yield from self._read_objects(reader, self._read_brat(path))
+            item = brat.read_document(path, self.counts.others)
+            yield from self._read_objects(reader, iter([item]))
         else:
             yield from self._read_objects(reader, read_objects(path, advance))
 
@@ -262,7 +263,7 @@ class _Conversion:
         """Yield the sentences of a file with IOB2 tags."""
 
         def skip(error: CorpusError) -> None:
-            self.counts.skipped["malformed"] += 1
+            self.counts.skip([str(error)], None, "malformed")
             self.problems.add(str(error))
 
         starts_document = True
@@ -289,7 +290,7 @@ class _Conversion:
             name, items = _detect_format(items)
         for place, value in self._expand(items):
             if isinstance(value, Problem):
-                self._skip([place], 0, value)
+                self._skip([place], value.n_spans, value)
                 continue
             try:
                 yield name, self._readers[name](value, place)
@@ -313,12 +314,6 @@ class _Conversion:
             self.counts.ignored["null"] += texts.count(None)
             yield from (Item(item.place, as_object(text)) for text in texts if text is not None)
 
-    def _read_brat(self, path: Path) -> Iterator[Item]:
-        try:
-            yield Item(str(path), brat.read_fields(path, self.counts.others))
-        except Problem as problem:
-            yield Item(str(path), problem)
-
     def _merge(self, records: Iterable[tuple[str, Record]]) -> Iterator[Record]:
         """Merge Prodigy's answers about the same text. They come last: a text recurs anywhere."""
         groups: dict[object, list[Record]] = {}
@@ -339,8 +334,8 @@ class _Conversion:
         """Count the spans of an invalid record of any tool."""
         return label_studio.count_regions(fields) or jsonl.count_spans(fields, self.tags)
 
-    def _skip(self, places: Sequence[str], n_spans: int, problem: Problem) -> None:
-        self.counts.skip(places, n_spans, problem)
+    def _skip(self, places: Sequence[str], n_spans: int | None, problem: Problem) -> None:
+        self.counts.skip(places, n_spans, problem.reason)
         self.problems.add(f"{', '.join(places)}: {problem}", len(places))
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from spacy.attrs import ENT_IOB  # type: ignore[import-not-found]
 
-from bcrf.io.json_objects import Problem
 from bcrf.io.text import CorpusError
 
 from .make_doc import Made
@@ -38,6 +37,8 @@ class Counts:
     """Spans of the documents that a Doc cannot have."""
     ignored_spans: int = 0
     skipped_spans: int = 0
+    uncounted: int = 0
+    """Skipped records whose spans cannot be read."""
     trimmed: int = 0
     tokens: int = 0
     missing: int = 0
@@ -96,9 +97,11 @@ class Counts:
         else:
             self.missing += sum(key[1] == "allowed_labels" for key in doc.user_data)
 
-    def skip(self, places: Sequence[str], n_spans: int, problem: Problem) -> None:
-        self.skipped[problem.reason] += len(places)
-        self.skipped_spans += n_spans
+    def skip(self, places: Sequence[str], n_spans: int | None, reason: str) -> None:
+        """Count skipped records, with the number of their spans, None if unknown."""
+        self.skipped[reason] += len(places)
+        self.skipped_spans += n_spans or 0
+        self.uncounted += len(places) * (n_spans is None)
 
     def __str__(self) -> str:
         spans = {
@@ -122,6 +125,7 @@ class Counts:
             "tokens without a tag taken as O": self.assumed_outside,
             "docs without annotation": self.unannotated,
             "docs with unknown spaces": self.unknown_spaces,
+            f"left out {self.unit} whose spans are not counted": self.uncounted,
             "spans trimmed of white space": self.trimmed,
             **{f"{what} left out": n for what, n in self.others.items()},
         }

@@ -332,6 +332,44 @@ def test_webanno(folder):
     assert spans == [("Ada", "PER"), ("New York", "LOC"), ("York", "NAME")]
 
 
+def test_a_malformed_line_of_webanno_has_one_place(folder):
+    (folder / "w.tsv").write_text(WEBANNO.replace("1-3\t10-12\tin\t_\t_\t", "1-3\t10-12"))
+    stderr = run("w.tsv", "o.spacy", exit_code=1).stderr
+    assert "w.tsv:8: '1-3\\t10-12'; expected a whole token with 5 columns" in stderr
+    assert "1 left out records whose spans are not counted" in stderr
+
+
+@pytest.mark.parametrize("name", ["d.jsonl", "d.txt", "d.conllu"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_utf16_with_its_mark_is_named_once(folder, name, encoding):
+    mark = "" if encoding == "utf-16" else "\ufeff"
+    text = mark + '{"text": "Ada left", "spans": []}\n' * 30
+    (folder / name).write_bytes(text.encode(encoding))
+    assert run(name, "o.spacy", exit_code=1).stderr == (
+        f"{name}: is UTF-16; iconv -f UTF-16 -t UTF-8 converts it\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["d.jsonl", "d.txt", "d.conllu", "d.ann"])
+def test_a_binary_file_is_named_once(folder, name):
+    (folder / name).write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 9)
+    (folder / "d.txt").touch()
+    stderr = run(name, "o.spacy", exit_code=1).stderr
+    assert stderr == f"{name}: is binary; expected a UTF-8 text\n"
+
+
+def test_a_converted_file_is_sent_on(folder):
+    (folder / "c.spacy").touch()
+    stderr = run("c.spacy", "o.spacy", exit_code=1).stderr
+    assert "c.spacy: is converted already; `spacy bcrf debug c.spacy` counts" in stderr
+
+
+def test_an_open_string_has_one_at(folder):
+    (folder / "a.jsonl").write_text('{"text": "Ada\n')
+    stderr = run("a.jsonl", "o.spacy", exit_code=1).stderr
+    assert "no JSON: Unterminated string starting at column 10" in stderr
+
+
 @pytest.mark.parametrize(
     "text, label",
     [

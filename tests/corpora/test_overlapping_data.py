@@ -98,6 +98,8 @@ def test_brat_standoff(tmp_path):
         result, spans = convert(tmp_path, file, "--spans-key", "sc")
         assert result.exit_code == 1 and spans is None
         assert problem in result.output
+        assert result.output.count("a.ann") == 1  # the place, once
+        assert "1 spans = 1 in left out records" in result.output
     (tmp_path / "a.txt").unlink()
     result, spans = convert(tmp_path, file, "--spans-key", "sc")
     assert "a.txt: no such file; brat needs NAME.txt and NAME.ann" in result.output

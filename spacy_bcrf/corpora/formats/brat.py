@@ -12,8 +12,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from bcrf.io.json_objects import Problem
-from bcrf.io.text import CorpusError
+from bcrf.io.json_objects import Item, Problem
+from bcrf.io.text import CorpusError, check_text
 
 _BOM = "\ufeff"
 _ENTITY = re.compile(r"(\S+) (\d+ \d+(?:;\d+ \d+)*)")
@@ -25,44 +25,52 @@ def find_annotations(path: Path) -> list[Path]:
     return sorted(file for file in found if not file.name.startswith("."))
 
 
-def read_fields(path: Path, left_out: Counter[str]) -> dict[str, Any]:
-    """Return the text and the spans of a pair of files, as fields for `jsonl.read_record`.
+def read_document(path: Path, left_out: Counter[str]) -> Item:
+    """Return a pair of files: text and spans, as fields for `jsonl.read_record`, or a problem.
 
     path: one of the two files. left_out: counts contents that no record can hold. CorpusError if a
-    file is missing or not UTF-8, Problem naming a malformed line.
+    file is missing or not UTF-8.
     """
     text, annotation = (_read(path.with_suffix(suffix)) for suffix in (".txt", ".ann"))
     if text.startswith(_BOM):
         text = " " + text.removeprefix(_BOM)  # offsets count it
-    spans = []
-    for number, line in enumerate(annotation.removeprefix(_BOM).split("\n"), 1):
-        if not line.strip():
-            continue
-        if line[0] in "REAMN#*":
-            left_out["relations, events, attributes and notes"] += 1
-            continue
-        columns = line.rstrip("\r").split("\t")
-        is_entity = line[0] == "T" and len(columns) == 3
-        match = _ENTITY.fullmatch(columns[1]) if is_entity else None
-        if match is None:
-            raise Problem(
-                "malformed line",
-                f"{path.with_suffix('.ann')}:{number}: {line[:60]!r}; expected an entity such as "
-                "'T1<TAB>LABEL 0 5<TAB>text'",
-            )
-        fragments = [tuple(map(int, bounds.split())) for bounds in match[2].split(";")]
-        fragments = _join(fragments, text)
-        if len(fragments) > 1:
-            left_out["links between the fragments of a discontinuous entity"] += 1
-        spans += [{"start": start, "end": end, "label": match[1]} for start, end in fragments]
-        own, found = columns[2], " ".join(text[start:end] for start, end in fragments)
-        if own.split() != found.split():
-            raise Problem(
-                "another text",
-                f"{path.with_suffix('.ann')}:{number}: the entity has the text {own[:60]!r}, but "
-                f"{match[2]} is {found[:60]!r}",
-            )
-    return {"text": text, "spans": spans}
+    lines = annotation.removeprefix(_BOM).split("\n")
+    spans: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            spans += _read_line(line, text, left_out)
+        except Problem as problem:
+            problem.n_spans = sum(line.startswith("T") for line in lines)
+            return Item(f"{path.with_suffix('.ann')}:{number}", problem)
+    return Item(str(path), {"text": text, "spans": spans})
+
+
+def _read_line(line: str, text: str, left_out: Counter[str]) -> list[dict[str, Any]]:
+    """Return the spans of a line. Problem if it is malformed, or has another text."""
+    if not line.strip():
+        return []
+    if line[0] in "REAMN#*":
+        left_out["relations, events, attributes and notes"] += 1
+        return []
+    columns = line.rstrip("\r").split("\t")
+    is_entity = line[0] == "T" and len(columns) == 3
+    match = _ENTITY.fullmatch(columns[1]) if is_entity else None
+    if match is None:
+        raise Problem(
+            "malformed line",
+            f"{line[:60]!r}; expected an entity such as 'T1<TAB>LABEL 0 5<TAB>text'",
+        )
+    fragments = [tuple(map(int, bounds.split())) for bounds in match[2].split(";")]
+    fragments = _join(fragments, text)
+    if len(fragments) > 1:
+        left_out["links between the fragments of a discontinuous entity"] += 1
+    own, found = columns[2], " ".join(text[start:end] for start, end in fragments)
+    if own.split() != found.split():
+        raise Problem(
+            "another text",
+            f"the entity has the text {own[:60]!r}, but {match[2]} is {found[:60]!r}",
+        )
+    return [{"start": start, "end": end, "label": match[1]} for start, end in fragments]
 
 
 def _join(fragments: list[tuple[int, ...]], text: str) -> list[tuple[int, ...]]:
@@ -78,11 +86,12 @@ def _join(fragments: list[tuple[int, ...]], text: str) -> list[tuple[int, ...]]:
 
 
 def _read(path: Path) -> str:
+    if not path.exists():
+        raise CorpusError(f"{path}: no such file; brat needs NAME.txt and NAME.ann")
+    check_text(path)
     try:
         # Offsets count the carriage returns of line ends.
         with path.open(encoding="utf8", newline="") as file:
             return file.read()
     except UnicodeDecodeError as error:
         raise CorpusError(f"{path}: byte {error.start} is not UTF-8") from None
-    except FileNotFoundError:
-        raise CorpusError(f"{path}: no such file; brat needs NAME.txt and NAME.ann") from None

@@ -10,9 +10,9 @@
 - `complete`: true if tokens outside of all spans are O, false if they are missing. By default true
   for a record with `spans`, also with an empty list, and false for one without.
 
-A record without `spans` may have them under another tool's name, see `other_spans`. All other
-fields are ignored; `convert` counts the lists among them. The readers of other tools translate
-their fields to these.
+A record without `spans` may have them under another tool's name, see `other_spans`. A list that may
+be annotation under another name is a problem. `convert` ignores all other fields, and counts the
+lists among them. The readers of other tools translate their fields to these.
 """
 
 import json

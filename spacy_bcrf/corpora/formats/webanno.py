@@ -40,11 +40,7 @@ def read_sentences(path: Path, lines: Iterable[Line]) -> Iterator[Item]:
         elif line.text.strip() and not line.text.startswith("#"):
             rows.append(line)
         elif rows:
-            place, column = f"{path}:{rows[0].number}", _find_column(path, layers)
-            try:
-                yield Item(place, _read(rows, text, column))
-            except Problem as problem:
-                yield Item(place, problem)
+            yield _read(rows, text, _find_column(path, layers))
             rows, text = [], ""
 
 
@@ -59,17 +55,15 @@ def _find_column(path: Path, layers: dict[str, list[str]]) -> int:
     return 3 + before + (features.index("value") if "value" in features else 0)
 
 
-def _read(rows: list[Line], text: str, column: int) -> dict[str, Any]:
+def _read(rows: list[Line], text: str, column: int) -> Item:
     words: list[str] = []
     found: dict[object, dict[str, Any]] = {}
     for line in rows:
         cells = line.text.split("\t")
         if line.problem or len(cells) <= column or "." in cells[0]:
-            raise Problem(
-                "malformed line",
-                f"line {line.number}: {line.problem or repr(line.text[:60])}; expected a whole "
-                f"token with {column + 1} columns",
-            )
+            found_there = line.problem or repr(line.text[:60])
+            message = f"{found_there}; expected a whole token with {column + 1} columns"
+            return Item(f"{line.path}:{line.number}", Problem("malformed line", message))
         for value in cells[column].split("|"):
             match = _VALUE.fullmatch(value)
             if match is None or value in ("_", ""):
@@ -80,4 +74,6 @@ def _read(rows: list[Line], text: str, column: int) -> dict[str, Any]:
             found.setdefault((label, number or (i, len(found))), new)["token_end"] = i
         words.append(cells[2])
     fields: dict[str, Any] = {"tokens": words, "spans": [*found.values()]}
-    return {**fields, "text": text} if align(words, text) else fields
+    if align(words, text):
+        fields["text"] = text
+    return Item(f"{rows[0].path}:{rows[0].number}", fields)
