@@ -92,21 +92,21 @@ class Calibration:
         self._n_docs = len(examples)
         self._keys: dict[str, list[str]] = {by: [] for by in GROUPINGS}
         self._batches: list[tuple[Potentials, Any]] = []
+        self.n_left_out = 0
+        """The number of predictions that gold cannot judge."""
         correct = []
         shown = tqdm(examples, "predicting", unit="docs", delay=1, disable=None)
         for batch in minibatch(shown, BATCH_SIZE):
-            potentials, predictions, is_correct = pipe.compare_with_gold(
+            potentials, predictions, is_correct, n_left_out = pipe.compare_with_gold(
                 batch, ignore_annotation=ignore_annotation
             )
+            self.n_left_out += n_left_out
             self._batches.append((potentials, predictions))
             for by in pipe.codec.groupings:
                 self._keys[by] += find_keys(pipe.codec, by, predictions)
             correct.append(is_correct)
         self.correct = np.concatenate([np.zeros(0, dtype=bool), *correct])
-        """Whether each of M predictions is correct, bool (M,).
-
-        Predictions without gold annotation are left out.
-        """
+        """Whether each of M predictions that gold can judge is correct, bool (M,)."""
 
     def confidence(
         self, temperature: float, scaling: PlattScaling | None = None
@@ -187,15 +187,16 @@ def golden_section(function: Callable[[float], float], low: float, high: float) 
 class Calibrated(Result):
     """A calibrated component.
 
-    name: of the component. temperature, scaling: the new settings. n: number of predictions with
-    gold annotation. accuracy: the share of correct ones. tables: reliability before and after, by
-    title. unknown: gold labels that the component does not have.
+    name: of the component. temperature, scaling: the new settings. n, n_left_out: numbers of
+    predictions that gold can and cannot judge. accuracy: the share of correct ones. tables:
+    reliability before and after, by title. unknown: gold labels that the component does not have.
     """
 
     name: str
     temperature: float
     scaling: PlattScaling | None
     n: int
+    n_left_out: int
     accuracy: float
     tables: dict[str, Reliability]
     unknown: list[str]
@@ -280,8 +281,7 @@ def calibrate(
     }
     for setting, value in settings.items():
         labeler.change_setting(setting, value)
-    correct = calibration.correct
+    accuracy = float(calibration.correct.mean())
+    counts = len(calibration.correct), calibration.n_left_out
     unknown = sorted(calibration.labels - set(labeler.labels))
-    return Calibrated(
-        name, temperature, scaling, len(correct), float(correct.mean()), tables, unknown
-    )
+    return Calibrated(name, temperature, scaling, *counts, accuracy, tables, unknown)

@@ -14,8 +14,9 @@ from spacy.training import Example
 from spacy.util import minibatch
 
 from bcrf.chain import CRF, Potentials
+from bcrf.chain.side_by_side import rows_by_chain
 from bcrf.kernels import Array
-from spacy_bcrf.annotation.arrays import UNKNOWN
+from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths
 from spacy_bcrf.layers.potential_sum import Sum, call_part, sum_potentials, weight_gradients
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
@@ -54,8 +55,10 @@ class Combination:
             if not any(len(doc) for doc in docs):
                 continue
             gold, _, _, lattice, _ = self._pipe.read_gold(batch)
-            known = ~gold.all(axis=1) if gold.dtype == bool else gold != UNKNOWN
-            self.n_tokens += int(known.sum())
+            rows = rows_by_chain(doc_lengths(docs), codec.n_chains)
+            known = np.empty(len(rows), dtype=bool)
+            known[rows] = ~gold.all(axis=1) if gold.dtype == bool else gold != UNKNOWN
+            self.n_tokens += int(known.reshape(-1, codec.n_chains).any(axis=1).sum())
             parts = [_raw_potentials(pipe, docs) for pipe in pipes]
             self._batches.append((parts, gold, lattice))
         if not self.n_tokens:

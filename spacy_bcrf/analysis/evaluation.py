@@ -153,26 +153,33 @@ def read_gold_spans(codec: Codec, doc: Doc) -> list[Annotation]:
     return [span._replace(probability=None) for span in read_annotations(codec, doc)]
 
 
-def find_judged(codec: Codec, reference: Doc, predicted: Iterable[Annotation]) -> list[Annotation]:
+def find_judged(
+    codec: Codec, reference: Doc, gold: Iterable[Annotation], predicted: Iterable[Annotation]
+) -> list[Annotation]:
     """Return the predicted spans that gold annotation can judge.
 
-    A span with an unannotated token is left out, as in spaCy's scorer, and so is a label that
-    partial annotation does not cover.
+    A span with an unannotated token is left out, as in spaCy's scorer, and so is a span that is no
+    gold span, but that partial annotation leaves open.
     """
-    labels = codec.annotated_labels(reference)
+    partial = codec.read_partial([Example(reference, reference)])[0].get(0)
     unannotated = np.flatnonzero(codec.unannotated(reference))
-    if labels is None and not len(unannotated):
+    if partial is None and not len(unannotated):
         return list(predicted)
     is_open = np.zeros(len(reference.text) + 1, dtype=bool)
     for i in unannotated.tolist():
         token = reference[i]
         is_open[token.idx : token.idx + len(token)] = True
     n_open = np.append(0, is_open.cumsum())
-    return [
-        span
-        for span in predicted
-        if n_open[span.start] == n_open[span.end] and (labels is None or span.label in labels)
-    ]
+    right = {span[:3] for span in gold}
+
+    def is_judged(span: Annotation) -> bool:
+        is_annotated = n_open[span.start] == n_open[span.end]
+        if partial is None or span[:3] in right:
+            return is_annotated
+        tokens = reference.char_span(span.start, span.end, alignment_mode="expand")
+        return codec.excludes(partial, tokens.start, tokens.end, span.label, is_annotated)
+
+    return list(filter(is_judged, predicted))
 
 
 # Counting
@@ -183,7 +190,7 @@ class Evaluation:
     """The pairs of D documents.
 
     pairs: by document. labels: the L labels of the counts; they include all labels of the pairs.
-    n_left_out: predicted spans without gold annotation, which no pair has.
+    n_left_out: predicted spans that gold cannot judge, which no pair has.
     """
 
     pairs: list[list[Pair]]
@@ -280,7 +287,7 @@ def evaluate(
 ) -> Evaluation:
     pairs, n_left_out = [], 0
     for reference, right, found in zip(references, gold, predicted, strict=True):
-        judged = find_judged(codec, reference, found)
+        judged = find_judged(codec, reference, right, found)
         n_left_out += len(found) - len(judged)
         pairs.append(match_spans(right, judged))
     return Evaluation(pairs, list(labels), n_left_out)

@@ -16,7 +16,7 @@ from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from .control.evidence import Evidence
 from .control.thresholds import measure_promises
 from .evaluation import Annotation, evaluate, read_annotations, read_gold_spans
-from .loading import check_common, find_labeler, make_examples, make_input
+from .loading import check_common, find_labeler, make_examples, make_input, note_left_out
 from .report_values import compare, describe
 from .result import Result, make_axes, plot_interval, plot_reliability
 
@@ -171,11 +171,7 @@ def report(
             **compare(one, other, texts, resamples, seed),
         }
     for system, evaluation in zip((who, other_name), evaluations, strict=False):
-        if n_left_out := evaluation.n_left_out:
-            notes.append(
-                f"{n_left_out:,} predictions of {system} are left out: gold has no annotation "
-                "there."
-            )
+        notes += note_left_out(evaluation.n_left_out, system)
     return Report(values)
 
 

@@ -56,6 +56,23 @@ class PartialAnnotation:
     incorrect: Mapping[Bounds, frozenset[str]] = field(default_factory=dict)
     unknown: frozenset[int] = frozenset()
 
+    def excludes(self, start: int, end: int, label: str, is_annotated: bool) -> bool:
+        """Whether a span that is not among the gold entities is wrong, not open.
+
+        is_annotated: whether all its tokens are in gold entities or O.
+        """
+        bounds, tokens, names = (start, end), range(start, end), {label, ""}
+        if not names.isdisjoint(self.incorrect.get(bounds, ())):
+            return True
+        if self.annotated_labels is not None and label not in self.annotated_labels:
+            return False
+        is_possible = (
+            not names.isdisjoint(self.ambiguous.get(bounds, ()))
+            or not self.unknown.isdisjoint(tokens)
+            or all(label in self.allowed.get(token, ()) for token in tokens)
+        )
+        return is_annotated and not is_possible
+
 
 def read_partial_annotation(
     examples: Sequence[Example],

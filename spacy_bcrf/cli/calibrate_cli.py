@@ -45,7 +45,7 @@ def calibrate_cli(
     component annotates confidences.
     """
     from spacy_bcrf.analysis.calibrate import calibrate
-    from spacy_bcrf.analysis.loading import note_trained
+    from spacy_bcrf.analysis.loading import note_left_out, note_trained
     from spacy_bcrf.analysis.report import describe_labels
 
     from .labeler import check_destination, load_labeler, read_gold, store
@@ -61,7 +61,8 @@ def calibrate_cli(
     with naming(dev):
         found = calibrate(nlp, gold, name, by=by, n_bins=n_bins)
     typer.echo(f"{name}: {found.n:,} predictions, {100 * found.accuracy:.2f}% right")
-    print_notes(describe_labels(f"{name} of {model}", set(found.unknown), set()))
+    notes = describe_labels(f"{name} of {model}", set(found.unknown), set())
+    print_notes([*notes, *note_left_out(found.n_left_out, name)])
     for what, table in found.tables.items():
         typer.echo(
             f"{what}: expected calibration error {table.error:.4f} on the documents of the fit"

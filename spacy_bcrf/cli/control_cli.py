@@ -41,7 +41,8 @@ def control_cli(
         int,
         Opt(
             help="A document weighs as many predictions or gold spans as it has, at most this "
-            "number. 1: the promise is the mean over documents. Large: that of the corpus",
+            "number. 1: the promise is the mean over documents. Large: that of the corpus, which "
+            "needs more documents if most have fewer",
             min=1,
         ),
     ] = 1,

@@ -169,8 +169,8 @@ class PosteriorQueries:
         by: "entropy", "confidence" or "margin".
         per: "token", normalized by the length, see `uncertainty.measure_tokens`; "entity", the mean
         over possible entities, see `measure_entities`; "document", not normalized, see
-        `measure_documents`. ValueError for other names, and for "entity" if the component
-        predicts no spans.
+        `measure_documents`. Of several layers, the best labelings are those of `nbest`. ValueError
+        for other names, and for "entity" if the component predicts no spans.
         """
         _check_name(self.name, "uncertainty", by, MEASURES)
         _check_name(self.name, "the unit of uncertainty", per, UNITS)
@@ -182,7 +182,14 @@ class PosteriorQueries:
             )
         found = [np.zeros(0)]
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
-            if per == "entity":
+            is_of_best = by == "confidence" or (by == "margin" and per == "document")
+            if codec.has_layers and is_of_best and per != "entity":
+                # Different labelings can have the same spans.
+                best = self.nbest(batch, 2, ignore_annotation=ignore_annotation)
+                p = np.array([[*(one.probability for one in each), 0.0][:2] for each in best])
+                p **= 1 / doc_lengths(batch)[:, None].clip(min=1) if per == "token" else 1
+                found.append(1 - p[:, 0] if by == "confidence" else 1 - (p[:, 0] - p[:, 1]))
+            elif per == "entity":
                 spans = span_candidates(posterior, codec.span_tags(ops), MIN_CANDIDATE)
                 sequences = [doc for doc in batch for _ in range(codec.n_chains)]
                 by_sequence = split_spans(sequences, *map(ops.to_numpy, spans))
@@ -194,16 +201,29 @@ class PosteriorQueries:
 
     def compare_with_gold(
         self: Component, examples: Sequence[Example], *, ignore_annotation: bool = True
-    ) -> tuple[Potentials, Predictions, NDArray[np.bool_]]:
+    ) -> tuple[Potentials, Predictions, NDArray[np.bool_], int]:
         """Return potentials, M predictions for `confidences`, and which are correct (M,).
 
-        Predictions without gold annotation are left out.
+        Predictions that gold does not annotate, or leaves open, are left out. The last value is
+        their number.
         """
         docs = [example.predicted for example in examples]
         potentials = self.find_potentials(docs, ignore_annotation)
         tags = self.decode(potentials)
-        values, _ = self.codec.read_gold(examples)
-        return potentials, *self.codec.compare_with_gold(tags, values, doc_lengths(docs))
+        codec, lengths = self.codec, doc_lengths(docs)
+        values, _ = codec.read_gold(examples)
+        predictions, correct, judged = codec.compare_with_gold(tags, values, lengths)
+        partial, _ = codec.read_partial(examples)
+        stops = lengths.cumsum()
+        of_doc = stops.searchsorted(predictions[0], side="right")
+        for k in np.flatnonzero(~correct & np.isin(of_doc, [*partial])).tolist():
+            i = int(of_doc[k])
+            start, end, label = (int(part[k]) for part in predictions)
+            shift = int(stops[i] - lengths[i])
+            span = start - shift, end - shift, codec.labels[label]
+            judged[k] = codec.excludes(partial[i], *span, judged[k])
+        kept: Any = tuple(part[judged] for part in predictions)
+        return potentials, kept, correct[judged], int((~judged).sum())
 
     def confidences(
         self: Component, posterior: Potentials, predictions: Predictions

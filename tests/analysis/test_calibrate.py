@@ -53,10 +53,10 @@ def test_predictions_on_unknown_gold_labels_are_wrong():
     train(nlp, [Example(Doc(nlp.vocab, words=words), gold)])
     dev = Doc(nlp.vocab, words=words, tags=["N", "", "X"], ents=["B-PER", "O", "B-CITY"])
     dev_examples = [Example(Doc(nlp.vocab, words=words), dev)]
-    _, (starts, _, _), correct = nlp.get_pipe("bcrf_ner").compare_with_gold(dev_examples)
+    _, (starts, _, _), correct, _ = nlp.get_pipe("bcrf_ner").compare_with_gold(dev_examples)
     assert (starts.tolist(), correct.tolist()) == ([0, 2], [True, False])
-    _, (tokens, _, _), correct = nlp.get_pipe("bcrf_tagger").compare_with_gold(dev_examples)
-    assert (tokens.tolist(), correct.tolist()) == ([0, 2], [True, False])
+    _, (tokens, _, _), correct, n = nlp.get_pipe("bcrf_tagger").compare_with_gold(dev_examples)
+    assert (tokens.tolist(), correct.tolist(), n) == ([0, 2], [True, False], 1)
 
 
 def test_fit_without_predictions_is_an_error():

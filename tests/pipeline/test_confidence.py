@@ -312,7 +312,7 @@ def test_queries_ignore_or_keep_preset_entities():
     assert (1, 2, "B") in {(c.span.start, c.span.end, c.span.label_) for c in candidates}
     assert pipe.token_marginals(**query)[0][1].max() == pytest.approx(1)
     uncertainty = pipe.uncertainty(**query)[0]
-    _, _, correct = pipe.compare_with_gold([Example(doc, doc)], ignore_annotation=False)
+    _, _, correct, _ = pipe.compare_with_gold([Example(doc, doc)], ignore_annotation=False)
     assert correct.any()
     nlp(doc)
     assert uncertainty == pytest.approx(doc._.entropy_per_token, abs=1e-5)

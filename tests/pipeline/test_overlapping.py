@@ -177,11 +177,11 @@ def test_answers_equal_an_enumeration(case, monkeypatch):
     by_span = dict(zip(zip(starts, ends, labels, strict=True), p, strict=True))
     lengths = np.array([len(doc) for doc in docs])
     best = set(zip(*pipe.codec.predictions(pipe.decode(potentials), lengths), strict=True))
-    (lists, entropies, confidences) = (
-        pipe.nbest(docs, 4),
-        pipe.uncertainty(docs, per="document"),
-        pipe.uncertainty(docs, "margin", per="document"),
+    lists, entropies = pipe.nbest(docs, 4), pipe.uncertainty(docs, per="document")
+    margins, confidences = (
+        pipe.uncertainty(docs, by, per="document") for by in ("margin", "confidence")
     )
+    per_token = pipe.uncertainty(docs, "confidence")
     first_row = first_token = n_seen = 0
     n_chains = len(labels_of)
     for i, doc in enumerate(docs):
@@ -204,7 +204,7 @@ def test_answers_equal_an_enumeration(case, monkeypatch):
             assert by_span[key] == pytest.approx(probability, abs=2e-6)
         n_seen += len(expected)
         ranked = sorted(joint.items(), key=lambda pair: -pair[1])
-        (_, top), probability = ranked[0]
+        (_, top), _ = ranked[0]
         assert {k for k in best if first_token <= k[0] < first_token + n} == {
             (s + first_token, e + first_token, pipe.labels.index(x)) for s, e, x in top
         }
@@ -220,8 +220,11 @@ def test_answers_equal_an_enumeration(case, monkeypatch):
             assert shown == set(spans)
         nats = -sum(p * math.log(p) for p in joint.values() if p > 0)
         assert entropies[i] == pytest.approx(nats, abs=1e-4)
-        second = ranked[1][1] if len(ranked) > 1 else 0
-        assert confidences[i] == pytest.approx(1 - (probability - second), abs=1e-4)
+        # Labelings with the same spans are no alternatives of each other.
+        first, second, *_ = [*(p for _, p in ranked_sets), 0]
+        assert margins[i] == pytest.approx(1 - (first - second), abs=1e-4)
+        assert confidences[i] == pytest.approx(1 - first, abs=1e-4)
+        assert per_token[i] == pytest.approx(1 - first ** (1 / max(1, n)), abs=1e-4)
         first_row, first_token = first_row + n * n_chains, first_token + n
     assert n_seen == len(by_span)
 
@@ -348,9 +351,9 @@ def test_a_span_of_an_unknown_label_leaves_the_others_annotated(end):
     lengths = np.array([4])
     tags, unknown = pipe.codec.encode(values, lengths)
     assert unknown.tolist() == [i < end for i in range(4)]
-    (starts, ends, labels), correct = pipe.codec.compare_with_gold(tags, values, lengths)
+    (starts, ends, labels), correct, known = pipe.codec.compare_with_gold(tags, values, lengths)
     assert (starts.tolist(), ends.tolist(), labels.tolist()) == ([0], [4], [0])
-    assert correct.tolist() == [True]
+    assert (correct.tolist(), known.tolist()) == ([True], [True])
 
 
 def test_labels_of_an_exclusive_group_share_a_chain():

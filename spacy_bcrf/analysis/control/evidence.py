@@ -113,7 +113,7 @@ class Kept(NamedTuple):
 class Evidence:
     """The units of gold documents that a promise is about, with their posteriors.
 
-    precision: predictions with gold annotation. recall: gold spans with a label of the component;
+    precision: predictions that gold can judge. recall: gold spans with a label of the component;
     one that no prediction can match has the posterior 0. The components before it must have
     annotated the predicted documents.
 
@@ -126,7 +126,9 @@ class Evidence:
         found = set().union(*(pipe.codec.find_labels(eg.reference) for eg in examples))
         check_common(pipe, found)
         self._labels = pipe.labels
-        read = _read_predictions if promise == "precision" else _read_gold_spans
+        self.n_left_out = 0
+        """The number of predictions that gold cannot judge."""
+        read = self._read_predictions if promise == "precision" else _read_gold_spans
         found_in: list[tuple[NDArray, ...]] = []
         shown = tqdm(examples, "predicting", unit="docs", delay=1, disable=None)
         for i, batch in enumerate(minibatch(shown, BATCH_SIZE)):
@@ -145,6 +147,15 @@ class Evidence:
         """Return the units of some labels."""
         ids = [self._labels.index(label) for label in labels]
         return self.units.select(np.isin(self.labels, ids))
+
+    def _read_predictions(self, pipe: Any, batch: Sequence[Example]) -> tuple[NDArray, ...]:
+        """Return document, label, posterior and correctness of each prediction."""
+        found = pipe.compare_with_gold(batch, ignore_annotation=False)
+        potentials, predictions, correct, n_left_out = found
+        self.n_left_out += n_left_out
+        p = pipe.confidences(pipe.posterior(potentials), predictions)
+        ends = doc_lengths([example.predicted for example in batch]).cumsum()
+        return ends.searchsorted(predictions[0], side="right"), predictions[-1], p, correct
 
 
 def fit_threshold(
@@ -168,7 +179,10 @@ def fit_threshold(
     excess = loss.excess(counts, risk)
     best = last_certified(loss.p_values(excess, risk, float(budgets.max())), budgets)
     if best is None:
-        raise ValueError(_explain_failure(kind, promise, name, excess, budgets, loss))
+        reason = _explain_failure(kind, promise, name, excess, budgets, loss)
+        if 1 < loss.max_units > (most := int(counts.total.max())):
+            reason += f". No document has more than {most}: --max-units {most} needs fewer of them"
+        raise ValueError(reason)
     measured = 1 - measure_loss(Counts(*(part[:, [best]] for part in counts)), loss)
     threshold = float(thresholds[best])
     share = float((units.posteriors >= threshold).mean())
@@ -219,14 +233,6 @@ def _explain_failure(
         need = f"about {max(needed, fewest, n + 1):,} such documents, or promise less"
     few = f"{n} documents have {units} of these labels, too few for the promise"
     return f"{who}: {few}. It needs {need}"
-
-
-def _read_predictions(pipe: Any, batch: Sequence[Example]) -> tuple[NDArray, ...]:
-    """Return document, label, posterior and correctness of each prediction."""
-    potentials, predictions, correct = pipe.compare_with_gold(batch, ignore_annotation=False)
-    p = pipe.confidences(pipe.posterior(potentials), predictions)
-    ends = doc_lengths([example.predicted for example in batch]).cumsum()
-    return ends.searchsorted(predictions[0], side="right"), predictions[-1], p, correct
 
 
 def _read_gold_spans(pipe: Any, batch: Sequence[Example]) -> tuple[NDArray, ...]:

@@ -15,7 +15,7 @@ from spacy.util import minibatch
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.settings import PROMISES, Control
 
-from ..loading import check_unseen, find_labeler, make_examples
+from ..loading import check_unseen, find_labeler, make_examples, note_left_out
 from ..result import Result, make_axes
 from .evidence import (
     GRIDS,
@@ -148,7 +148,7 @@ def control(
     notes = check_unseen(labeler, gold)
     examples = make_examples(nlp, name, gold)
     evidence = Evidence(labeler, examples, kind)
-    notes += doubt_source(labeler, examples)
+    notes += note_left_out(evidence.n_left_out, name) + doubt_source(labeler, examples)
     kept = [fit_threshold(evidence.of(one.labels), kind, one, loss, name) for one in promises]
     found = [(label, i, one) for i, one in enumerate(kept) for label in one.promise.labels]
     labeler.control = Control(
@@ -321,6 +321,8 @@ def list_promises(
     notes += doubt_source(labeler, examples)
     evidence = {kind: _try_evidence(labeler, examples, kind) for kind in PROMISES}
     given = {kind: found.units for kind, found in evidence.items() if found is not None}
+    if precise := evidence["precision"]:
+        notes += note_left_out(precise.n_left_out, name)
     if not given:
         Evidence(labeler, examples, "precision")  # raises ValueError with the reason
     level = (1 - confidence) / (len(VALUES) * len(given))

@@ -187,6 +187,13 @@ class Codec(Protocol):
         """Return the references' partial annotation for `constrain`, and problems by example."""
         return {}, {}
 
+    def excludes(self, partial: Any, start: int, end: int, label: str, is_annotated: bool) -> bool:
+        """Whether partial annotation calls a prediction wrong that is not gold, and not open.
+
+        is_annotated: whether all tokens of the prediction have gold annotation.
+        """
+        return is_annotated
+
     def unannotated(self, doc: Doc) -> Bools:
         """Return a mask (n,) of the tokens of a gold document without annotation."""
 
@@ -268,11 +275,8 @@ class Codec(Protocol):
 
     def compare_with_gold(
         self, tags: Tags, values: Values, lengths: Tags
-    ) -> tuple[Predictions, Bools]:
-        """Return M predictions for `confidences`, and which are correct (M,).
-
-        Predictions without gold annotation are left out.
-        """
+    ) -> tuple[Predictions, Bools, Bools]:
+        """Return M predictions for `confidences`, and which are correct and annotated (M,)."""
 
     def merge_layers(
         self, posterior: Potentials, lists: Sequence[Labelings], n: int, ops: Ops

@@ -366,11 +366,8 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
 
     def compare_with_gold(
         self, tags: Tags, values: Values, lengths: Tags
-    ) -> tuple[Predictions, Bools]:
-        """Return predicted spans and which are correct, see `Codec.compare_with_gold`.
-
-        A span without gold annotation of its label on all its tokens is left out.
-        """
+    ) -> tuple[Predictions, Bools, Bools]:
+        """See `Codec.compare_with_gold`. All tokens of an annotated span have gold of its label."""
         starts, ends, labels = found = self._predictions(tags, lengths)
         gold, unknown_label = self.encode(values, lengths)
         right = set(zip(*self._predictions(np.where(gold < 0, 0, gold), lengths), strict=True))
@@ -379,7 +376,7 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         chains = self._layers.chains[labels, 0] if len(labels) else labels
         known = n_missing[starts, chains] == n_missing[ends, chains]
         correct = np.array([span in right for span in zip(*found, strict=True)], dtype=bool)
-        return (starts[known], ends[known], labels[known]), correct[known]
+        return found, correct & known, known
 
     def write_spans(
         self, docs: Sequence[Doc], found: Sequence[ScoredSpans], data: Sequence[UserData]

@@ -23,7 +23,11 @@ from spacy_bcrf.annotation.arrays import (
     read_docs,
 )
 from spacy_bcrf.annotation.entity_tags import EntityTags, trim_whitespace
-from spacy_bcrf.annotation.partial import read_annotated_labels, read_partial_annotation
+from spacy_bcrf.annotation.partial import (
+    PartialAnnotation,
+    read_annotated_labels,
+    read_partial_annotation,
+)
 
 from .codec import Codec, Ops, Predictions, SpanArrays, Tags, Unit
 
@@ -104,11 +108,8 @@ class SpanCodec(Codec):
 
     def compare_with_gold(
         self, tags: Tags, values: Values, lengths: Tags
-    ) -> tuple[Predictions, Bools]:
-        """Return predicted spans and which are correct, see `Codec.compare_with_gold`.
-
-        A span without gold annotation on all its tokens is left out.
-        """
+    ) -> tuple[Predictions, Bools, Bools]:
+        """See `Codec.compare_with_gold`. All tokens of an annotated span have gold annotation."""
         iob, types = values.T
         first = is_first(lengths)
         starts, ends, labels = self.scheme.decode_ids(tags, lengths)
@@ -120,7 +121,7 @@ class SpanCodec(Codec):
         # A gold BIO entity can continue after the predicted one ends.
         continues = np.append(self.entities.continues(iob, first), False)[ends]
         correct = (n_wrong[starts] == n_wrong[ends]) & ~continues
-        return tuple(part[known] for part in (starts, ends, labels)), correct[known]
+        return (starts, ends, labels), correct & known, known
 
     def outside_posteriors(
         self, posterior: Potentials, spans: Predictions, ops: Ops
@@ -161,3 +162,8 @@ class PartialSpanCodec(SpanCodec):
 
     def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
         return read_partial_annotation(examples, *self._keys)
+
+    def excludes(
+        self, partial: PartialAnnotation, start: int, end: int, label: str, is_annotated: bool
+    ) -> bool:
+        return partial.excludes(start, end, label, is_annotated)

@@ -97,8 +97,13 @@ class TagCodec(Codec):
         return {name.removeprefix(WRONG) or name for name in names}
 
     def find_spans(self, doc: Doc) -> list[Span]:
-        tags = enumerate(read_doc(doc, self._ids)[:, 0].tolist())
+        tags = enumerate(self._read(doc).tolist())
         return [Span(doc, i, i + 1, label=tag) for i, tag in tags if tag]
+
+    def _read(self, doc: Doc) -> Values:
+        """Return the tags (n,) of a document, 0 where it only says which tag is wrong."""
+        values = read_doc(doc, self._ids)[:, 0]
+        return np.where(np.isin(values, self._wrong), 0, values)
 
     def length(self, span: Span) -> int | None:
         """Return None: a tag has no length."""
@@ -136,7 +141,7 @@ class TagCodec(Codec):
         return found, problems
 
     def unannotated(self, doc: Doc) -> Bools:
-        return read_doc(doc, self._ids)[:, 0] == 0
+        return self._read(doc) == 0
 
     def constrain(
         self, example: Example, partial: Any, values: Values, allowed: Bools
@@ -197,11 +202,10 @@ class TagCodec(Codec):
 
     def compare_with_gold(
         self, tags: Tags, values: Values, lengths: Tags
-    ) -> tuple[Predictions, Bools]:
+    ) -> tuple[Predictions, Bools, Bools]:
         gold, has_unknown_label = self.encode(values, lengths)
         # A token with an unknown label is annotated. Every prediction on it is wrong.
-        known = np.flatnonzero((gold != UNKNOWN) | has_unknown_label)
-        return (known, known + 1, tags[known]), gold[known] == tags[known]
+        return self.predictions(tags, lengths), gold == tags, (gold != UNKNOWN) | has_unknown_label
 
     def confidences(
         self, posterior: Potentials, predictions: Predictions, ops: Ops

@@ -115,6 +115,6 @@ class WordCodec(SpanCodec):
 
     def compare_with_gold(
         self, tags: Tags, values: Values, lengths: Tags
-    ) -> tuple[Predictions, Bools]:
-        # A word without a gold tag is left out.
+    ) -> tuple[Predictions, Bools, Bools]:
+        # A word without a gold tag is unannotated.
         return super().compare_with_gold(tags, np.where(values[:, 1:] == 0, 0, values), lengths)
