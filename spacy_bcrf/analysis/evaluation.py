@@ -177,6 +177,7 @@ def find_judged(
         if partial is None or span[:3] in right:
             return is_annotated
         tokens = reference.char_span(span.start, span.end, alignment_mode="expand")
+        assert tokens is not None
         return codec.excludes(partial, tokens.start, tokens.end, span.label, is_annotated)
 
     return list(filter(is_judged, predicted))

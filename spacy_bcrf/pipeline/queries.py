@@ -185,7 +185,7 @@ class PosteriorQueries:
             is_of_best = by == "confidence" or (by == "margin" and per == "document")
             if codec.has_layers and is_of_best and per != "entity":
                 # Different labelings can have the same spans.
-                best = self.nbest(batch, 2, ignore_annotation=ignore_annotation)
+                best = PosteriorQueries.nbest(self, batch, 2, ignore_annotation=ignore_annotation)
                 p = np.array([[*(one.probability for one in each), 0.0][:2] for each in best])
                 p **= 1 / doc_lengths(batch)[:, None].clip(min=1) if per == "token" else 1
                 found.append(1 - p[:, 0] if by == "confidence" else 1 - (p[:, 0] - p[:, 1]))

@@ -154,7 +154,7 @@ def test_threads_get_the_same_scores():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_forks_beside_threads_that_score_end():
-    """The scores of words had a lock. 65 of 400 such forks waited for it for ever."""
+    """The scores of words had a lock. Half of such forks waited for it for ever."""
     features, docs = make_features(OF_WORDS + GRAMS), long_docs()
     dictionary = learn_features(features, docs)
     weights = make_weights(len(dictionary))
