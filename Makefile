@@ -13,9 +13,10 @@
 #                   their sources, by default those of PyPI; SUITES=... selects
 # make reproducible build the last commit twice, and compare the bytes of the wheels and source distributions
 # make test-label-studio   exchange tasks with a Label Studio server, in an environment of its own
-# make model        train on assets/english, calibrate and package en_bcrf_sm
-# make test-model   install both wheels in a new environment, and print entities with probabilities; push
-#                   the model to a stand-in of the Hugging Face hub
+# make models       build the wheels of the pipelines that ship into dist: train, calibrate, control, report, package;
+#                   MODEL=en_bcrf_web builds one, CORPORA=DIR reads corpora in a folder in place of a download
+# make test-models  install these wheels in a new environment, and run what their cards show; push one to a stand-in
+#                   of the Hugging Face hub
 # make test-image   run the steps of the Dockerfile in clean environments, and ask its server
 # make check-wheel  check the wheel and the source distribution in dist/ as PyPI does
 # make compile-commands   write compile_commands.json, which tells an editor how to compile a C++ file
@@ -64,7 +65,7 @@ SKIPPED := $(CURDIR)/dist/skipped
 installed: $(VENV)/$(EXTRAS)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist .
-	$(BIN)/pip install --quiet --no-deps --target dist/installed dist/*.whl
+	$(BIN)/pip install --quiet --no-deps --target dist/installed dist/spacy_bcrf-*.whl
 	mkdir dist/source
 	tar xzf dist/*.tar.gz --strip-components 1 -C dist/source
 	rm -r dist/source/bcrf dist/source/spacy_bcrf dist/source/spacy_bcrf.egg-info
@@ -74,7 +75,7 @@ installed: $(VENV)/$(EXTRAS)
 
 # A wheel of the current files, if `make test` has not built it.
 dist/wheel: $(SOURCES) $(PACKAGED) | $(VENV)/$(EXTRAS)
-	rm -f dist/*.whl
+	rm -f dist/spacy_bcrf-*.whl
 	$(BIN)/python -m build --no-isolation --wheel --outdir dist .
 	touch $@
 
@@ -96,7 +97,7 @@ RUN_ENGINE = cd $(ENGINE) && bin/python -m pytest -c $(CURDIR)/pyproject.toml -o
 engine: dist/wheel
 	rm -rf $(ENGINE) && $(PYTHON) -m venv $(ENGINE)
 	$(ENGINE)/bin/pip install --quiet numpy pytest hypothesis
-	$(ENGINE)/bin/pip install --quiet --no-deps dist/*.whl
+	$(ENGINE)/bin/pip install --quiet --no-deps dist/spacy_bcrf-*.whl
 	! $(ENGINE)/bin/python -c "import spacy" 2>/dev/null
 	$(RUN_ENGINE) $(ENGINE_TESTS)
 ifdef TORCH
@@ -232,15 +233,17 @@ docs: $(DOCS)/installed
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 	! grep -rE '<(script|link|img)[^>]* (src|href)="?https?:' --include='*.html' build/site
 
-MODEL := build/model
+MODEL ?=
+CORPORA ?=
 
-.PHONY: model test-model test-image check-wheel
-model: $(VENV)/$(EXTRAS)
-	$(BIN)/python -m experiments.model assets/english $(MODEL)
+.PHONY: models test-models test-image check-wheel
+models:
+	$(MAKE) EXTRAS=dev,models $(VENV)/dev,models
+	$(BIN)/python -m models.build $(MODEL) $(if $(CORPORA),--corpora $(CORPORA))
 
 # The test installs wheels from PyPI.
-test-model: dist/wheel
-	BCRF_MODEL_WHEELS="$(wildcard $(MODEL)/*.whl)" BCRF_WHEEL="$$(ls $(CURDIR)/dist/*.whl)" \
+test-models: dist/wheel
+	BCRF_MODELS="$(wildcard dist/??_bcrf_*.whl)" BCRF_WHEEL="$$(ls $(CURDIR)/dist/spacy_bcrf-*.whl)" \
 		$(BIN)/python -m pytest -rs tests/test_model_wheel.py
 
 test-image: $(VENV)/$(EXTRAS)
@@ -248,9 +251,9 @@ test-image: $(VENV)/$(EXTRAS)
 
 check-wheel: $(VENV)/$(EXTRAS)
 	$(BIN)/pip install --quiet twine check-wheel-contents auditwheel
-	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
-	$(BIN)/check-wheel-contents dist/*.whl
-	$(BIN)/auditwheel show dist/*.whl
+	$(BIN)/twine check --strict dist/spacy_bcrf-*.whl dist/*.tar.gz
+	$(BIN)/check-wheel-contents dist/spacy_bcrf-*.whl
+	$(BIN)/auditwheel show dist/spacy_bcrf-*.whl
 
 # The kernels of another compiler, system and processor, without Python.
 FOREIGN := build/foreign

@@ -1,5 +1,7 @@
 """Calibration of confidences: reliability, and the temperature that minimizes the loss."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -107,6 +109,15 @@ class Calibration:
             correct.append(is_correct)
         self.correct = np.concatenate([np.zeros(0, dtype=bool), *correct])
         """Whether each of M predictions that gold can judge is correct, bool (M,)."""
+
+    def extend(self, other: Calibration) -> None:
+        """Add the predictions of a component with the same labels and inference (cross-fitting)."""
+        self.labels = self.labels | other.labels
+        self.correct = np.concatenate([self.correct, other.correct])
+        self._n_docs += other._n_docs
+        self._batches += other._batches
+        for by, keys in other._keys.items():
+            self._keys[by] += keys
 
     def confidence(
         self, temperature: float, scaling: PlattScaling | None = None

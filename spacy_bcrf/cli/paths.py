@@ -1,7 +1,7 @@
 """Files of a command: checks before its work begins, and reports and figures at its end."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,16 +48,21 @@ def check_output_file(path: Path, *inputs: Path | None) -> None:
             raise ValueError(f"{path}: would replace the input {given}; expected another file")
 
 
-def check_report_file(path: Path, *inputs: Path | None) -> None:
-    """Raise ValueError for a report to write that is neither HTML nor JSON, or an input."""
-    if path.suffix not in (".html", ".json"):
-        raise ValueError(f"{path}: expected a file with the suffix .html or .json")
+def check_report_file(path: Path, *inputs: Path | None, pages: Sequence[str] = (".html",)) -> None:
+    """Raise ValueError for a report to write that is an input, or neither a page nor JSON.
+
+    pages: the suffixes of pages.
+    """
+    if path.suffix not in (*pages, ".json"):
+        expected = f"{', '.join(pages)} or .json"
+        raise ValueError(f"{path}: expected a file with the suffix {expected}")
     check_output_file(path, *inputs)
 
 
-def write_report(path: Path, page: Callable[[], str], values: Any) -> None:
-    if path.suffix == ".html":
-        return write_text(path, page())
+def write_report(path: Path, pages: Mapping[str, Callable[[], str]], values: Any) -> None:
+    """Write JSON, or a page by the suffix of the file."""
+    if path.suffix in pages:
+        return write_text(path, pages[path.suffix]())
     write_json(path, values)
 
 

@@ -110,7 +110,7 @@ def redact_cli(
         promises = [] if threshold is not None else measure_promises(labeler, examples)
         reached = [_show(row) for row in promises]
         page = partial(render, "redaction.html", title=title, report=leaks, reached=reached)
-        write_report(report, page, {**leaks.to_json(), "promises": promises})
+        write_report(report, {".html": page}, {**leaks.to_json(), "promises": promises})
         for row in leaks.rows():
             typer.echo("  ".join(f"{cell:<32}" for cell in row).rstrip())
         for line in reached:

@@ -1,5 +1,6 @@
 """`python -m spacy bcrf report`"""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ def report_cli(
     model: Model,
     test: Gold,
     output: Annotated[
-        list[Path], Opt("--output", "-o", help="File to write, .html or .json. Repeatable")
+        list[Path], Opt("--output", "-o", help="File to write, .html, .md or .json. Repeatable")
     ],
     against: Annotated[
         str | None, Opt(help="Another pipeline that predicts the same annotation")
@@ -31,24 +32,27 @@ def report_cli(
     Judge a component on gold documents: precision, recall and F by label with bootstrap intervals,
     kinds of errors, calibration, confusions with examples, the most and the least certain errors.
     With --against, the differences from another pipeline and their significance. Writes one HTML
-    page that needs no network, or JSON.
+    page that needs no network, JSON, or Markdown for a model card.
     """
     from spacy_bcrf.analysis.loading import load_pipeline, note_trained
     from spacy_bcrf.analysis.report import report
 
     from .labeler import load_labeler, read_gold
+    from .pages.report_markdown import report_markdown
     from .pages.report_page import report_page
 
     for path in output:
-        check_report_file(path, test)
+        check_report_file(path, test, pages=(".html", ".md"))
     check_corpus(test)
     nlp, name, _ = load_labeler(model, pipe, gpu_id)
     other = None if against is None else load_pipeline(against)
     names = model, str(against), str(test)
     gold = read_gold(nlp, test)
     found = report(nlp, gold, name, against=other, resamples=resamples, seed=seed, names=names)
+    pages = {".html": partial(report_page, found.values)}
+    pages[".md"] = partial(report_markdown, found.values)
     for path in output:
-        write_report(path, lambda: report_page(found.values), found.to_json())
+        write_report(path, pages, found.to_json())
     print_notes([*found.values["notes"], *note_trained(nlp, gold, str(test))])
     for path in output:
         typer.echo(f"{path}: {found!r}")

@@ -1,9 +1,14 @@
 """Attributes of the word form, such as suffixes."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 
 from spacy.lang.lex_attrs import word_shape
+
+from .identifiers import find_identifiers
+
+_EDGES = re.compile(r"^\W+|\W+$")
 
 Function = Callable[[Iterable[int], str], Iterator[str]]
 """From ascending lengths and a word to values."""
@@ -59,7 +64,10 @@ PLAIN: dict[str, Callable[[str], Iterator[str]]] = {
     "digits": lambda word: iter(["".join("#" if c.isdigit() else c for c in word.lower())]),
     "brief": lambda word: iter([_brief_shape(word)]),
     "character": _characters,
+    "core": lambda word: iter([_EDGES.sub("", word.lower()).replace(".", "")]),
+    "identifier": find_identifiers,
 }
 """Attributes without an argument: the lowercased word and its shape, as spaCy's lexemes have them
 unless a vocabulary has getters of its own; the lowercased word with `#` for digits, its shape
-without repetitions, its character classes."""
+without repetitions, its character classes; the lowercased word without periods and without
+punctuation at its edges; the kinds of identifiers that it can be."""

@@ -378,3 +378,12 @@ def test_the_error_of_a_calibrated_model(corpus):
     row = read(corpus / "r.json")["calibration"][0]
     assert 0 < row["expected_error"] < row["error"]
     assert f"calibration error {row['error']:.3f} (calibrated: " in output
+
+
+def test_markdown_for_a_model_card(corpus):
+    run("model", "dev.spacy", "--pipe", "ner", *QUICK, "-o", "report.md")
+    page = (corpus / "report.md").read_text(encoding="utf8")
+    assert "9 documents of dev.spacy, entities" in page
+    assert "| label | gold | precision | recall | F |" in page
+    assert re.search(r"^\| PERSON \| 9 \| 66\.7 \(\d+\.\d to \d+\.\d\) \|", page, re.MULTILINE)
+    assert "The expected calibration error of the probabilities is 0." in page

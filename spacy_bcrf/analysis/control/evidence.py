@@ -143,6 +143,14 @@ class Evidence:
         self.labels: NDArray[np.int64] = labels.astype("int64")
         """The label index (M,) of each unit."""
 
+    def extend(self, other: Evidence) -> None:
+        """Add the units of other documents, of a component with the same labels (cross-fitting)."""
+        one, two = self.units, other.units
+        moved = two._replace(docs=two.docs + one.n_docs)
+        docs, p, correct = (np.concatenate(both) for both in zip(one[:3], moved[:3], strict=True))
+        self.units = Units(docs, p, correct, one.n_docs + two.n_docs)
+        self.labels = np.concatenate([self.labels, other.labels])
+
     def of(self, labels: Sequence[str]) -> Units:
         """Return the units of some labels."""
         ids = [self._labels.index(label) for label in labels]

@@ -1,0 +1,101 @@
+"""Convert usaddress's XML to `.spacy` files of entities.
+
+    python -m models.en_bcrf_address.convert CORPORA OUTPUT
+
+An entity is a run of words with the same label. The tokenizer makes the words of usaddress: a comma
+belongs to the word before it.
+"""
+
+import argparse
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import spacy
+from spacy.language import Language
+from spacy.tokenizer import Tokenizer
+from spacy.tokens import Doc
+from spacy.util import (
+    compile_infix_regex,
+    compile_prefix_regex,
+    compile_suffix_regex,
+    filter_spans,
+    registry,
+)
+
+from bcrf.io.text import find_file, open_decompressed
+from spacy_bcrf.analysis.cross_fitting import assign_folds
+from spacy_bcrf.corpora.doc_files import write_all
+
+ALONE = ["#", "&"]
+"""Signs that are words of their own."""
+BETWEEN = r"(?<=[,;)])(?=[^\s,;)])|(?<=[^\s(])(?=\()"
+"""Places inside of a text without blanks where a word ends."""
+FOLDS = 5
+TRAIN, TESTS = "labeled.xml", ("test_labeled.xml", "us50_test_tagged.xml")
+
+Word = tuple[str, str]
+"""A word and its label."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("corpora", type=Path)
+    parser.add_argument("output", type=Path)
+    args = parser.parse_args()
+    nlp = spacy.blank("en")
+    set_tokenizer(nlp)
+    (args.output / "train").mkdir(parents=True, exist_ok=True)
+    docs = read(nlp, args.corpora / "usaddress" / TRAIN)
+    folds = assign_folds(len(docs), FOLDS)
+    for i in range(FOLDS):
+        of_fold = [doc for doc, fold in zip(docs, folds, strict=True) if fold == i]
+        write_all(of_fold, args.output / f"train/fold{i}.spacy")
+    # The other file has coarser labels: `compare` reads it.
+    write_all(read(nlp, args.corpora / "usaddress" / TESTS[0]), args.output / "test.spacy")
+
+
+def set_tokenizer(nlp: Language) -> Language:
+    """Let blanks, commas, brackets and a few signs separate tokens, as usaddress does."""
+    tokenizer: Any = Tokenizer(
+        nlp.vocab,
+        prefix_search=compile_prefix_regex(ALONE).search,
+        suffix_search=compile_suffix_regex(ALONE).search,
+        infix_finditer=compile_infix_regex([*ALONE, BETWEEN]).finditer,
+    )
+    nlp.tokenizer = tokenizer
+    return nlp
+
+
+@registry.callbacks("en_bcrf_address.tokenizer")
+def make_callback() -> Any:
+    """Return the callback that gives a new pipeline the tokenizer, see `set_tokenizer`."""
+    return set_tokenizer
+
+
+def read(nlp: Language, path: Path) -> list[Doc]:
+    return [make_doc(nlp, words) for words in read_words(path)]
+
+
+def read_words(path: Path) -> Iterator[list[Word]]:
+    """Yield the words of each address."""
+    with open_decompressed(find_file(path)) as file:
+        for address in ElementTree.parse(file).getroot():
+            yield [(word.text or "", word.tag) for word in address]
+
+
+def make_doc(nlp: Language, words: list[Word]) -> Doc:
+    doc = nlp.make_doc(" ".join(word for word, _ in words))
+    spans, at = [], 0
+    for label, run in groupby(words, key=lambda word: word[1]):
+        end = at + len(" ".join(word for word, _ in run))
+        spans.append(doc.char_span(at, end, label, alignment_mode="expand"))
+        at = end + 1
+    doc.set_ents(filter_spans(spans))
+    return doc
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Write the page of pipelines from the cards of those that `python -m models.build` has built.
+
+python -m models.page [--output docs/pipelines.md]
+"""
+
+import argparse
+import re
+from pathlib import Path
+
+import srsly
+
+from bcrf.io.atomic import write_text
+from lab import ROOT
+from spacy_bcrf.cli.pages.report_markdown import table
+
+from .build import MODELS, WORK
+
+HEAD = """# Pipelines
+
+Pipelines that one can load: small, on a CPU, with calibrated probabilities, and with thresholds
+that keep promises of precision and recall. `python -m models.page` writes this page from their
+cards, which `report` measures.
+
+In a clone, `make models` builds their wheels into `dist` from public corpora, and
+`make models MODEL=NAME` builds one. `CORPORA=DIR` reads the corpora in a folder in place of a
+download. Install a wheel beside spacy-bcrf, without a network too. A loaded pipeline warns if the
+installed versions are not those that it needs.
+"""
+HEADER = ("pipeline", "F on test", "calibration error", "words/s", "MB", "licence")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/pipelines.md")
+    args = parser.parse_args()
+    names = sorted(path.parent.name for path in MODELS.glob("*/project.yml"))
+    built = [WORK / name for name in names if (WORK / name / "package/pipeline").exists()]
+    cards = [(path / "package/pipeline/README.md").read_text("utf8") for path in built]
+    lines = [HEAD, *table(HEADER, map(describe, built))]
+    write_text(args.output, "\n".join([*lines, "", *map(demote, cards)]))
+
+
+def demote(card: str) -> str:
+    """Return a card with headings one level lower. Code may have lines that look like headings."""
+    parts = card.split("```")
+    parts[::2] = [re.sub(r"^#", "##", part, flags=re.MULTILINE) for part in parts[::2]]
+    return "```".join(parts)
+
+
+def describe(work: Path) -> tuple[str, ...]:
+    """Return the row of a pipeline in the table of all."""
+    scores = srsly.read_json(work / "report.json")
+    meta = srsly.read_json(work / "package/pipeline/meta.json")
+    (wheel,) = (work / "package").glob("*/dist/*.whl")
+    f = scores["scores"]["exact"][0]["f"]
+    return (
+        f"[{work.name}](#{work.name})",
+        f"{100 * f['value']:.1f} ({100 * f['low']:.1f} to {100 * f['high']:.1f})",
+        f"{scores['calibration'][0]['error']:.3f}",
+        f"{meta['performance']['speed']:,.0f}",
+        f"{wheel.stat().st_size / 1e6:.1f}",
+        meta["license"],
+    )
+
+
+if __name__ == "__main__":
+    main()

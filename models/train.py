@@ -1,0 +1,84 @@
+"""Train a pipeline, and one for each fold of its corpus.
+
+    python -m models.train CONFIG CORPUS OUTPUT
+
+OUTPUT/final learns all files of CORPUS/train, and those of CORPUS/only/final. Without
+CORPUS/dev.spacy, OUTPUT/NAME learns all of them but NAME.spacy, for each fold*.spacy, and the files
+of CORPUS/only/NAME. The chain learns them in `max_epochs` passes of CONFIG and ends with the last
+one, so no document chooses it. The file convert.py beside CONFIG, if any, registers functions. A
+pipeline that is there, of the same config and files, is kept.
+"""
+
+import argparse
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import spacy
+from spacy.cli._util import import_code
+from spacy.language import Language
+from spacy.schemas import ConfigSchemaInit
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.util import load_config, load_model_from_config, registry
+
+from bcrf.io.atomic import write_text
+from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
+from spacy_bcrf.analysis.loading import make_input
+from spacy_bcrf.annotation.extensions import set_extensions
+from spacy_bcrf.corpora.doc_files import read_docs
+from spacy_bcrf.corpora.identity import hash_files
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("config", type=Path)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("output", type=Path)
+    args = parser.parse_args(arguments)
+    code = args.config.parent / "convert.py"
+    import_code(code if code.exists() else None)
+    set_extensions()
+    args.output.mkdir(parents=True, exist_ok=True)
+    identity = args.config.read_text("utf8") + hash_files(args.corpus)
+    for name, held_out in {**find_held_out(args.corpus), "final": None}.items():
+        done = args.output / f"{name}.identity"
+        if done.exists() and done.read_text("utf8") == identity:
+            continue
+        print(f"{args.output / name}: learning", flush=True)
+        files = [*args.corpus.glob("train/*.spacy"), *args.corpus.glob(f"only/{name}/*.spacy")]
+        nlp = train(args.config, [file for file in sorted(files) if file != held_out])
+        shutil.rmtree(args.output / name, ignore_errors=True)
+        nlp.to_disk(args.output / name)
+        write_text(done, identity)
+
+
+def train(path: Path, files: Iterable[Path]) -> Language:
+    """Return a pipeline that learned the documents of files."""
+    config = load_config(path)
+    nlp = load_model_from_config(config, auto_fill=True)
+    of_init = registry.resolve(nlp.config.interpolate()["initialize"], schema=ConfigSchemaInit)
+    if of_init["before_init"]:
+        of_init["before_init"](nlp)  # it may set the tokenizer
+    docs = [doc for file in files for doc in read_docs(file, nlp.vocab) if len(doc)]
+    examples = [Example(make_input(nlp, doc), doc) for doc in docs]
+    fit_sparse_chain(nlp, examples, config["training"]["max_epochs"])
+    return nlp
+
+
+def find_held_out(corpus: Path) -> dict[str, Path]:
+    """Return the files of held-out documents by the pipeline that did not learn them."""
+    dev = corpus / "dev.spacy"
+    folds = sorted((corpus / "train").glob("fold*.spacy"))
+    return {"final": dev} if dev.exists() else {path.stem: path for path in folds}
+
+
+def read_held_out(corpus: Path, trained: Path) -> Iterator[tuple[Language, list[Doc]]]:
+    """Yield pipelines, each with documents that it did not learn."""
+    for name, path in find_held_out(corpus).items():
+        nlp = spacy.load(trained / name)
+        yield nlp, list(read_docs(path, nlp.vocab))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""The steps that build the pipelines that ship, on corpora made here. They download nothing."""
+
+import hashlib
+import lzma
+import random
+
+import pytest
+import spacy
+import srsly
+from spacy.tokens import Doc, DocBin
+
+from models import build, package, promises, train
+from models.en_bcrf_address import compare
+from models.en_bcrf_address import convert as address
+from models.page import demote
+
+CONFIG = """
+[paths]
+train = null
+dev = null
+
+[nlp]
+lang = "xx"
+pipeline = ["ner"]
+
+[nlp.after_creation]
+@callbacks = "spacy-bcrf.CheckVersions.v1"
+
+[training]
+max_epochs = 2
+
+[components]
+
+[components.ner]
+factory = "bcrf_ner"
+
+[components.ner.model]
+@architectures = "spacy-bcrf.LinearChain.v1"
+templates = ["lower[0]", "suffix(1..2)[0]"]
+objective = "crf"
+"""
+
+
+SOURCE = {"name": "A", "url": "https://a.b", "author": "B", "license": "MIT"}
+
+
+def as_asset(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    digest = hashlib.md5(text.encode()).hexdigest()
+    return {"dest": f"${{vars.corpora}}/{path.name}", "url": "https://a.b/c", "checksum": digest}
+
+
+def test_a_missing_or_changed_corpus_names_itself(tmp_path):
+    asset = as_asset(tmp_path / "train.txt", "Ann\n")
+    build.check_corpora(tmp_path, [asset])
+    (tmp_path / "train.txt").write_text("Bob\n")
+    with pytest.raises(ValueError, match=r"train.txt: the corpus has changed.*https://a.b/c"):
+        build.check_corpora(tmp_path, [asset])
+    (tmp_path / "train.txt").unlink()
+    with pytest.raises(ValueError, match=r"train.txt: the corpus is missing.*https://a.b/c"):
+        build.check_corpora(tmp_path, [asset])
+    (tmp_path / "train.txt.xz").write_bytes(lzma.compress(b"Ann\n"))
+    build.check_corpora(tmp_path, [asset])
+
+
+def test_every_project_has_checksums_and_licences():
+    for project in build.MODELS.glob("*/project.yml"):
+        assets = srsly.read_yaml(project)["assets"]
+        assert assets and all(len(asset["checksum"]) == 32 for asset in assets)
+        files = {asset["dest"].removeprefix("${vars.corpora}/") for asset in assets}
+        meta = srsly.read_json(project.parent / "meta.json")
+        for source in meta["sources"]:
+            file = source.get("file", "")
+            assert not file or file in files or (project.parent / file).is_file(), file
+        assert (project.parent / "LICENSE").is_file()
+        assert f"{meta.get('lang', project.parent.name[:2])}_{meta['name']}" == project.parent.name
+
+
+PEOPLE, PLACES = ("Ann", "Bob", "Eve", "Kim"), ("Rome", "Oslo", "Kiel", "Bonn")
+
+
+def make_docs(vocab, n, seed):
+    """Make sentences of a person and a place. Two of 30 call the place a person."""
+    rng = random.Random(seed)
+    docs = []
+    for i in range(n):
+        words = [rng.choice(PEOPLE), "saw", rng.choice(PLACES), f"{seed}-{i}"]
+        ents = ["B-PER", "O", "B-LOC" if i % 30 > 1 else "B-PER", "O"]
+        docs.append(Doc(vocab, words=words, ents=ents))
+    return docs
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A folder with config, corpus of two folds and test, and trained pipelines."""
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "config.cfg").write_text(CONFIG)
+    vocab = spacy.blank("xx").vocab
+    for seed, name in enumerate(("train/fold0", "train/fold1", "train/other", "test")):
+        path = folder / f"corpus/{name}.spacy"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        DocBin(docs=make_docs(vocab, 300, seed)).to_disk(path)
+    for name in ("final", "fold0"):
+        path = folder / f"corpus/only/{name}/more.spacy"
+        path.parent.mkdir(parents=True)
+        DocBin(docs=make_docs(vocab, 5, 9)).to_disk(path)
+    train_all(folder)
+    return folder
+
+
+def train_all(folder):
+    train.main([str(folder / name) for name in ("config.cfg", "corpus", "training")])
+
+
+def test_each_fold_learns_the_other_files(work, monkeypatch):
+    found = {}
+
+    def note(path, files):
+        found[len(found)] = [file.relative_to(work / "corpus").as_posix() for file in files]
+        return spacy.blank("xx")
+
+    monkeypatch.setattr(train, "train", note)
+    train.main([str(work / "config.cfg"), str(work / "corpus"), str(work / "again")])
+    assert found[0] == ["only/fold0/more.spacy", "train/fold1.spacy", "train/other.spacy"]
+    assert found[1] == ["train/fold0.spacy", "train/other.spacy"]
+    of_all = [f"train/{name}.spacy" for name in ("fold0", "fold1", "other")]
+    assert found[2] == ["only/final/more.spacy", *of_all]
+
+
+def test_a_stopped_training_resumes(work, monkeypatch):
+    names = []
+    original = train.train
+
+    def note(path, files):
+        names.append(path)
+        return original(path, files)
+
+    monkeypatch.setattr(train, "train", note)
+    train_all(work)
+    assert not names
+    (work / "training/fold1.identity").unlink()  # the training was stopped in this fold
+    train_all(work)
+    assert len(names) == 1
+    config = work / "config.cfg"
+    config.write_text(CONFIG.replace("max_epochs = 2", "max_epochs = 1"))
+    train_all(work)
+    assert len(names) == 4
+    config.write_text(CONFIG)
+    train_all(work)
+
+
+@pytest.fixture(scope="module")
+def controlled(work):
+    """The pipeline after `calibrate` and `control`."""
+    folders = [str(work / name) for name in ("corpus", "training")]
+    promises.main(["calibrate", *folders, str(work / "training/final"), str(work / "calibrated")])
+    promises.main(["control", *folders, str(work / "calibrated"), str(work / "controlled")])
+    return spacy.load(work / "controlled")
+
+
+def test_promises_rest_on_the_other_half_of_all_folds(work, controlled):
+    pipe = controlled.get_pipe("ner")
+    assert pipe.temperature != 1 and pipe.control is None
+    kept, on = controlled.meta["promises"]["ner"], controlled.meta["promised_on"]["ner"]
+    # Each fold has 300 documents.
+    assert on["recall"] == {"LOC, PER": 300} and on["precision by label"]["PER"] == 300
+    assert kept["precision"]["temperature"] == pipe.temperature
+    (note,) = on["notes"]
+    assert "precision 0.9 of LOC" in note and "precision by label" in kept
+    pipe.control = kept["recall"]
+    doc = controlled("Ann saw Rome x")
+    assert {span.text for span in doc.spans["candidates"]} >= {"Ann", "Rome"}
+    pipe.control = kept["precision by label"]
+    assert controlled("Ann saw Rome x").ents[0].text == "Ann"
+    pipe.control = None
+
+
+def test_a_pipeline_judges_documents_that_it_did_not_learn(work):
+    for nlp, docs in train.read_held_out(work / "corpus", work / "training"):
+        known = nlp.get_pipe("ner").model.attrs["chain"]
+        assert len(docs) == 300 and known.is_ready
+    names = [path.stem for path in train.find_held_out(work / "corpus").values()]
+    assert names == ["fold0", "fold1"]
+
+
+def test_the_card_has_scores_promises_and_what_the_pipeline_is_not_for(work, controlled):
+    test = make_docs(controlled.vocab, 40, 7)
+    (work / "card.md").write_text("## Data and limits\n\nNo names but ours.\n")
+    (work / "report.md").write_text("| label | gold |\n")
+    controlled.meta |= {"license": "MIT", "performance": {"speed": 123456.0}}
+    controlled.meta |= {"training_data": {"sha256": "abc"}, "description": "Sees people."}
+    controlled.meta["sources"] = [
+        {"name": "A", "url": "https://a.b", "author": "B", "license": "MIT"}
+    ]
+    card = package.write_card(
+        controlled, ["Ann saw Rome x"], test, work / "card.md", work / "report.md"
+    )
+    assert "# Ann | PER | " in card and "123,456 words/s" in card and "No names but ours." in card
+    assert "| LOC, PER | recall 0.95 |" in card and "[A](https://a.b) by B, MIT" in card
+    page = demote(card)
+    assert "\n### Scores" in page and "\n# Ann | PER" in page
+
+
+def test_a_missing_licence_stops_packaging(tmp_path):
+    source = {
+        "name": "A",
+        "url": "https://a.b",
+        "author": "B",
+        "license": "MIT",
+        "file": "a/LICENSE",
+    }
+    with pytest.raises(ValueError, match="the licence of the pipeline is missing"):
+        list(package.read_licences(tmp_path, tmp_path, [source]))
+    (tmp_path / "LICENSE").write_text("ours")
+    with pytest.raises(ValueError, match="a/LICENSE: the licence of A is missing"):
+        list(package.read_licences(tmp_path, tmp_path, [source]))
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/LICENSE").write_text("theirs")
+    assert "theirs" in "".join(package.read_licences(tmp_path, tmp_path, [source]))
+
+
+WORDS = [
+    ("12", "AddressNumber"),
+    ("(Main", "StreetName"),
+    ("St.,", "StreetNamePostType"),
+    ("#", "OccupancyIdentifier"),
+    ("5,", "OccupancyIdentifier"),
+    ("Rome,", "PlaceName"),
+    ("City,", "PlaceName"),
+]
+
+
+def test_an_address_has_an_entity_for_each_run_of_a_label():
+    nlp = address.set_tokenizer(spacy.blank("en"))
+    doc = address.make_doc(nlp, WORDS)
+    assert [(ent.text, ent.label_) for ent in doc.ents] == [
+        ("12", "AddressNumber"),
+        ("(Main", "StreetName"),
+        ("St.,", "StreetNamePostType"),
+        ("# 5,", "OccupancyIdentifier"),
+        ("Rome, City,", "PlaceName"),
+    ]
+
+
+def test_addresses_compare_by_words():
+    nlp = spacy.blank("en")
+    address.set_tokenizer(nlp)
+    ruler = nlp.add_pipe("entity_ruler")
+    ruler.add_patterns([{"label": "StreetName", "pattern": "(Main,"}])
+    (words,) = compare.parse(nlp, ["12 (Main, x"])
+    assert words == [("12", ""), ("(Main,", "StreetName"), ("x", "")]
+    labels = [("Main", "StreetName"), ("St", "StreetNamePostType")]
+    assert compare.labels_of(labels, is_coarse=True) == ["StreetName"] * 2
