@@ -2,9 +2,9 @@
 
     python -m models.package SOURCE WORK CORPORA
 
-SOURCE: a folder of models: `meta.json`, whose `examples` are texts, and `card.md`, the card's text
-about data and limits. WORK: where the steps ran. The licences of all sources go into the wheel; a
-missing one is an error.
+SOURCE: a folder of models: `meta.json`, whose `examples` are texts and whose `promise`, if any, the
+pipeline keeps from the start; and `card.md`, the card's text about data and limits. WORK: where the
+steps ran. The licences of all sources go into the wheel; a missing one is an error.
 """
 
 import argparse
@@ -45,7 +45,9 @@ def main() -> None:
         sys.exit(str(error))
     nlp = spacy.load(args.work / "controlled")
     test = list(read_docs(args.work / "corpus/test.spacy", nlp.vocab))
-    examples = meta.pop("examples")
+    examples, active = meta.pop("examples"), meta.pop("promise", None)
+    for name, pipe in find_labelers(nlp).items():
+        pipe.control = nlp.meta["promises"][name][active] if active else None
     scores = srsly.read_json(args.work / "report.json")["scores"]["exact"][0]
     nlp.meta.update(meta)
     nlp.meta["version"] = __version__
@@ -134,15 +136,17 @@ def describe_promises(nlp: Language, test: Sequence[Doc]) -> Iterator[str]:
     pipes = find_labelers(nlp)
     yield (
         "Thresholds on posteriors keep each promise for new documents from the same source as the "
-        "held-out documents of training, with confidence 95%. None is active unless the table says "
-        f'so. To make one: `nlp.get_pipe("{next(iter(pipes))}").control = '
+        "held-out documents of training, with confidence 95%. To make "
+        f'one: `nlp.get_pipe("{next(iter(pipes))}").control = '
         f'nlp.meta["promises"]["{next(iter(pipes))}"]["recall"]`.'
     )
     for name, pipe in pipes.items():
         active, rows = pipe.control, []
         for promise in nlp.meta["promises"][name].values():
             pipe.control = promise
-            rows += measure_promises(pipe, make_examples(nlp, name, test))
+            for row in measure_promises(pipe, make_examples(nlp, name, test)):
+                is_of_all = len(row["labels"]) == len(pipe.labels)
+                rows.append(row | {"labels": ["all"]} if is_of_all else row)
         pipe.control = active
         yield from ["", *promise_table(rows)]
         if notes := nlp.meta["promised_on"][name]["notes"]:

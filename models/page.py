@@ -41,8 +41,11 @@ def main() -> None:
 
 
 def demote(card: str) -> str:
-    """Return a card with headings one level lower. Code may have lines that look like headings."""
-    parts = card.split("```")
+    """Return a card with headings one level lower, and code that the tests of pages do not run.
+
+    Code may have lines that look like headings.
+    """
+    parts = card.replace("```python", "```py").split("```")
     parts[::2] = [re.sub(r"^#", "##", part, flags=re.MULTILINE) for part in parts[::2]]
     return "```".join(parts)
 

@@ -80,7 +80,8 @@ def control(nlp: Language, held_out: HeldOut) -> None:
         promised_on: dict[str, Any] = {"notes": []}
         for kind, value in PROMISES.items():
             evidence = find_evidence(name, kind, pipe.temperature, held_out)
-            groups = {kind: [tuple(pipe.labels)], f"{kind} by label": [(x,) for x in pipe.labels]}
+            single: list[tuple[str, ...]] = [(label,) for label in pipe.labels]
+            groups = {kind: [tuple(pipe.labels)], f"{kind} by label": single}
             for title, labels in groups.items():
                 level = (1 - CONFIDENCE) / len(labels)
                 fewest = fewest_documents(1 - value, level)

@@ -15,7 +15,7 @@ from typing import Any
 
 import spacy
 from spacy.language import Language
-from spacy.tokenizer import Tokenizer
+from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
 from spacy.tokens import Doc
 from spacy.util import (
     compile_infix_regex,
@@ -93,7 +93,7 @@ def make_doc(nlp: Language, words: list[Word]) -> Doc:
         end = at + len(" ".join(word for word, _ in run))
         spans.append(doc.char_span(at, end, label, alignment_mode="expand"))
         at = end + 1
-    doc.set_ents(filter_spans(spans))
+    doc.set_ents(filter_spans(filter(None, spans)))
     return doc
 
 

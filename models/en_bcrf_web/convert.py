@@ -50,9 +50,9 @@ def main() -> None:
     write_all(test, args.output / "test.spacy")
     seen = {doc.text for doc in test}
     for name, annotated in CORPORA.items():
-        docs = read(args.raw / f"{name}.spacy", vocab, annotated)
+        of_corpus = read(args.raw / f"{name}.spacy", vocab, annotated)
         write_all(
-            (doc for doc in docs if doc.text not in seen), args.output / f"train/{name}.spacy"
+            (doc for doc in of_corpus if doc.text not in seen), args.output / f"train/{name}.spacy"
         )
     docs = list(read(args.raw / "uner.spacy", vocab, THREE))
     numbers = find_documents(find_file(args.corpora / UNER))

@@ -197,7 +197,7 @@ def test_the_card_has_scores_promises_and_what_the_pipeline_is_not_for(work, con
         controlled, ["Ann saw Rome x"], test, work / "card.md", work / "report.md"
     )
     assert "# Ann | PER | " in card and "123,456 words/s" in card and "No names but ours." in card
-    assert "| LOC, PER | recall 0.95 |" in card and "[A](https://a.b) by B, MIT" in card
+    assert "| all | recall 0.95 |" in card and "[A](https://a.b) by B, MIT" in card
     page = demote(card)
     assert "\n### Scores" in page and "\n# Ann | PER" in page
 

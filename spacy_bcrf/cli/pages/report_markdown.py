@@ -13,6 +13,7 @@ def report_markdown(report: dict[str, Any]) -> str:
     rows = [
         (row["label"] or "all", f"{row['gold']:,}", *(_percent(row[score]) for score in SCORES))
         for row in report["scores"]["exact"]
+        if row["gold"]
     ]
     lines = [
         f"{report['documents']:,} documents of {report['corpus']}, {report['predicts']}, with the "
