@@ -1,7 +1,5 @@
 """Calibration of confidences: reliability, and the temperature that minimizes the loss."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -110,7 +108,7 @@ class Calibration:
         self.correct = np.concatenate([np.zeros(0, dtype=bool), *correct])
         """Whether each of M predictions that gold can judge is correct, bool (M,)."""
 
-    def extend(self, other: Calibration) -> None:
+    def extend(self, other: "Calibration") -> None:
         """Add the predictions of a component with the same labels and inference (cross-fitting)."""
         self.labels = self.labels | other.labels
         self.correct = np.concatenate([self.correct, other.correct])

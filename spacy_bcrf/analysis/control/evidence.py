@@ -143,7 +143,7 @@ class Evidence:
         self.labels: NDArray[np.int64] = labels.astype("int64")
         """The label index (M,) of each unit."""
 
-    def extend(self, other: Evidence) -> None:
+    def extend(self, other: "Evidence") -> None:
         """Add the units of other documents, of a component with the same labels (cross-fitting)."""
         one, two = self.units, other.units
         moved = two._replace(docs=two.docs + one.n_docs)
