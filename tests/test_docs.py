@@ -33,6 +33,7 @@ from spacy.cli.train import train
 from spacy.training import Corpus
 from spacy.util import fix_random_seed, load_config, load_model_from_config, registry
 from thinc.api import Config
+from tiny_taggers import write_bert, write_onnx_model
 from typer.main import get_command
 
 from spacy_bcrf.corpora.convert import convert
@@ -71,7 +72,7 @@ def pages_with(language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `training/english/model-best`: a sparse chain in place of the networks."""
+    """A folder with `training/english/model-best`, a sparse chain, and taggers in `models`."""
     folder = tmp_path_factory.mktemp("workspace")
     (folder / "assets").symlink_to(ROOT / "assets")
     with lzma.open(ROOT / "assets/english/train.conllu.xz", "rt", encoding="utf8") as file:
@@ -90,6 +91,10 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         nlp.update(examples, sgd=optimizer)
     (folder / "training/english").mkdir(parents=True)
     nlp.to_disk(folder / "training/english/model-best")
+    # A page that needs a missing extra is skipped.
+    with contextlib.suppress(ImportError):
+        write_onnx_model(folder / "models/pii-onnx")
+        write_bert(folder / "models/pii")
     return folder
 
 

@@ -16,6 +16,7 @@ REGISTRIES = {
     "spacy_readers": "readers",
     "spacy_callbacks": "callbacks",
     "spacy_scorers": "scorers",
+    "spacy_misc": "misc",
     "spacy_cli": "cli",
 }
 

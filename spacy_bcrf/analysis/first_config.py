@@ -1,7 +1,7 @@
 """The first training config for a corpus: components, encoder, passes and evaluation interval."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from thinc.api import Config
 
 from spacy_bcrf.corpora.inspection import Inspection
 from spacy_bcrf.pipeline.factories import LINEAR_CHAIN, NER_MODEL, SEGMENTER_MODEL, TAGGER_MODEL
+from spacy_bcrf.scores.foreign_labels import find_names
+from spacy_bcrf.scores.token_scores import Scorer
 
 FACTORIES = {
     "ner": "bcrf_ner",
@@ -86,6 +88,7 @@ def make_first_config(
     encoder: str = "sparse",
     clusters: Path | None = None,
     transformer: str | None = None,
+    scores: dict[str, Any] | None = None,
     paths: dict[str, str] | None = None,
 ) -> FirstConfig:
     """Make a config that fits a training corpus.
@@ -95,13 +98,14 @@ def make_first_config(
     encoder: one of `ENCODERS`. docs/heads.md says when to take which.
     clusters: a file of `python -m spacy bcrf clusters`, for sparse and hybrid.
     transformer: the folder or name of a transformer.
+    scores: a source of `scores.token_scores`, for sparse and hybrid.
     paths: the section [paths] of the config, such as train and dev.
     ValueError names an option that the corpus or another option excludes.
     """
     notes = [f"{corpus.docs:,} documents, {corpus.tokens:,} tokens"]
     named = {"train": "the corpus", "dev": "the dev corpus", **(paths or {})}
     chosen = list(pipes) or _choose(corpus, notes, named["train"])
-    check_choices(chosen, encoder, clusters, transformer)
+    check_choices(chosen, encoder, clusters, transformer, scores)
     for part, counts in {"train": corpus, "dev": dev or corpus}.items():
         _check_annotation(counts, chosen, named[part])
     shared = {"cnn": "tok2vec", "hybrid": "tok2vec", "transformer": "transformer"}.get(encoder)
@@ -117,6 +121,8 @@ def make_first_config(
         components["transformer"] = {"factory": "transformer", "model": model}
     for name in chosen:
         labeler = _make_model(name, encoder, shared, clusters)
+        if scores is not None:
+            labeler["scores"] = [scores]
         if name == "ner" and encoder == "sparse" and 2 * corpus.with_context > corpus.tokens:
             of_documents = {"rate": RATE_OF_DOCUMENTS, "two_pass": corpus.tokens < LARGE}
             labeler |= of_documents
@@ -125,6 +131,8 @@ def make_first_config(
         options = _choose_ratio(corpus, dev or corpus, notes) if name == "ner" else {}
         options |= {"factory": FACTORIES[name], "annotate": ["confidence"]}
         components[name] = {**options, "model": labeler}
+    if scores is not None:
+        notes += _describe_source(scores, corpus.labels)
     training = _sparse_training(corpus) if encoder == "sparse" else _network_training(corpus)
     if shared == "transformer":
         training["optimizer"] = {
@@ -168,6 +176,17 @@ def make_first_config(
     if "tagger" in chosen:
         weights["tag_acc"] += weights.pop("pos_acc")
     return FirstConfig(filled, notes)
+
+
+def _describe_source(source: dict[str, Any], labels: Iterable[str]) -> list[str]:
+    """Return what learning starts from. The labels of the source are read, but not its scores."""
+    known = set(find_names(Scorer(source).labels))
+    if not (shared := sorted(known & set(labels))):
+        return [
+            f"scores: no label of the source is one of the corpus, so learning starts from 0: "
+            f"{', '.join(sorted(known))}. Name ours with --labels FOREIGN=OURS"
+        ]
+    return [f"scores: learning starts from the source's decoding of {', '.join(shared)}"]
 
 
 def find_annotated(corpus: Inspection) -> list[str]:
@@ -218,7 +237,11 @@ def _choose(corpus: Inspection, notes: list[str], where: str) -> list[str]:
 
 
 def check_choices(
-    pipes: Sequence[str], encoder: str, clusters: Path | None, transformer: str | None
+    pipes: Sequence[str],
+    encoder: str,
+    clusters: Path | None,
+    transformer: str | None,
+    scores: dict[str, Any] | None = None,
 ) -> None:
     """Raise ValueError for choices that `make_first_config` does not take."""
     if encoder not in ENCODERS:
@@ -232,6 +255,8 @@ def check_choices(
         )
     if clusters and encoder not in ("sparse", "hybrid"):
         raise ValueError(f"clusters are features: {encoder} reads none; take sparse or hybrid")
+    if scores and encoder not in ("sparse", "hybrid"):
+        raise ValueError(f"scores are features: {encoder} reads none; take sparse or hybrid")
     if (transformer is not None) != (encoder == "transformer"):
         raise ValueError(
             "encoder transformer needs the folder or name of a transformer"

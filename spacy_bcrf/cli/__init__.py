@@ -18,7 +18,7 @@ from bcrf import __version__
 from .errors import make_command
 
 PANELS = {
-    "Data": ("convert", "debug", "clusters", "curve"),
+    "Data": ("convert", "debug", "clusters", "scores", "curve"),
     "Learning": ("init", "migrate", "tune", "combine", "extend", "distill"),
     "Judging": ("calibrate", "control", "report", "explain", "monitor"),
     "Annotating": ("rank", "review", "audit"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from filecmp import cmp
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from spacy.cli._util import Opt
@@ -69,6 +69,17 @@ def init_cli(
         ),
     ] = None,
     transformer: Annotated[str | None, Opt(help="Folder or name of a transformer")] = None,
+    scores: Annotated[
+        str | None,
+        Opt(
+            help="A foreign tagger whose scores are features: folder of a token classifier "
+            "(Hugging Face or ONNX) or of a spaCy pipeline, or spans in .jsonl. Without --train, "
+            "OUTPUT is a pipeline that decodes its scores"
+        ),
+    ] = None,
+    labels: Annotated[
+        str | None, Opt(help="With --scores: foreign labels as ours, such as GPE=LOC,DATE=O")
+    ] = None,
     force: Annotated[
         bool, Opt("--force", "-F", help="Replace the config, and .spacy files beside it")
     ] = False,
@@ -82,19 +93,24 @@ def init_cli(
     from spacy_bcrf.analysis.loading import note_shared
     from spacy_bcrf.corpora.convert import check_language
 
+    source = _find_source(scores, labels)
+    if source is not None and not (train or texts or names):
+        return _write_decoder(output, lang, source, force)
     corpora = [texts] if texts else train or []
     if bool(names) != bool(texts) or bool(names) == bool(train):
-        raise ValueError("expected --train, or --names with --texts")
+        raise ValueError("expected --train, or --names with --texts, or --scores alone")
     if names and dev is None:
         raise ValueError("--names needs --dev: documents with all of their entities")
     check_output_file(output, *corpora, dev)
     if output.exists() and not force:
         raise ValueError(f"{output} exists; expected another name, or --force to replace it")
     check_language(lang)
+    if source is not None:
+        source["cache"] = str(output.parent / "scores.sqlite")
     lists = _read_names(names or [])
     raw = _find_raw_text(corpora)
     chosen = [name.strip() for name in pipes.split(",")] if pipes else []
-    check_choices(chosen, encoder, Path(clusters) if clusters else None, transformer)
+    check_choices(chosen, encoder, Path(clusters) if clusters else None, transformer, source)
     spans_key = "sc" if "spans" in chosen else None
     parts = _Parts(output.parent, corpora, dev, lang, spans_key, force)
     with parts:
@@ -109,6 +125,7 @@ def init_cli(
             encoder=encoder,
             clusters=clusters_file,
             transformer=transformer,
+            scores=source,
             paths={name: str(path) for name, path in paths.items()},
         )
         with replacing(output) as part:
@@ -122,6 +139,47 @@ def init_cli(
     if clusters is None and encoder == "sparse" and raw is not None:
         typer.echo(f"{raw} may be raw text: clusters of its words raise F. Add --clusters brown")
     return spacy_command("train", output, "--output", output.parent / "out")
+
+
+def _find_source(path: str | None, labels: str | None) -> dict[str, Any] | None:
+    """Return the setting of --scores with the names of --labels."""
+    if path is None:
+        if labels is not None:
+            raise ValueError("--labels names the labels of --scores, which is not given")
+        return None
+    from spacy_bcrf.scores.find_sources import guess_source
+
+    source = guess_source(path)
+    pairs = [pair.partition("=") for pair in labels.split(",")] if labels else []
+    if wrong := [name for name, equals, _ in pairs if not equals]:
+        raise ValueError(f"--labels: expected FOREIGN=OURS, got {wrong[0]!r}")
+    return source | (
+        {"labels": {name.strip(): own.strip() for name, _, own in pairs}} if pairs else {}
+    )
+
+
+def _write_decoder(output: Path, lang: str, source: dict[str, Any], force: bool) -> str:
+    """Write a pipeline that decodes the scores of a source validly. Nothing is learned."""
+    import spacy
+
+    from spacy_bcrf.scores.foreign_labels import find_names
+    from spacy_bcrf.scores.token_scores import Scorer
+
+    if output.exists() and not (force and output.is_dir()):
+        raise ValueError(f"{output} exists; expected the name of a new folder")
+    nlp = spacy.blank(lang)
+    model = {"@architectures": "spacy-bcrf.ScoreHead.v1", "scores": [source]}
+    ner: Any = nlp.add_pipe("bcrf_ner", "ner", config={"model": model})
+    for label in find_names(Scorer(source).labels):
+        ner.add_label(label)
+    nlp.initialize()
+    nlp.to_disk(output)
+    typer.echo(
+        f"{output}: decodes valid entities {', '.join(ner.labels)} from the scores of "
+        f"{source['path']}. Nothing was learned: no corpus was given"
+    )
+    options = "--output", "config.cfg", "--train", "TRAIN", "--scores", source["path"]
+    return spacy_command("bcrf", "init", *options)
 
 
 def _inspect(corpus: Path) -> Inspection:

@@ -31,6 +31,7 @@ def Hybrid(
     gazetteers: dict[str, str | list[str]] | None = None,
     clusters: dict[str, str | dict[str, str]] | None = None,
     two_pass: bool = False,
+    scores: list[dict[str, Any]] | None = None,
     init_sparse: str | None = None,
     init_neural: str | None = None,
 ) -> Model[list[Doc], Potentials]:
@@ -40,7 +41,8 @@ def Hybrid(
     features learn by AdaGrad, one step a token, in the backpropagation.
 
     tok2vec, head: see `SequenceLabeler`. The head sets objective and decoder.
-    templates, min_freq, gazetteers, clusters, feature_dropout, two_pass: see `LinearChain`.
+    templates, min_freq, gazetteers, clusters, feature_dropout, two_pass, scores: see
+        `LinearChain`.
     sparse_weight: weight of the features' potentials, or "learned": a parameter that starts from 1.
     rate: AdaGrad's learning rate.
     l2: the coefficient lambda of the regularizer lambda / 2 |w|^2 of the features' weights, for all
@@ -61,6 +63,7 @@ def Hybrid(
         min_freq=min_freq,
         feature_dropout=feature_dropout,
         two_pass=two_pass,
+        scores=scores,
     )
     decoder = head.attrs["decoder"].name
     model = potential_sum.make_sum(

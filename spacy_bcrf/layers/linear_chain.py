@@ -15,6 +15,7 @@ from bcrf.chain import Constraints, Potentials
 from bcrf.chain.label_resize import matching_tags
 from bcrf.kernels import Array
 from bcrf.linear.learner import OnlineSettings
+from spacy_bcrf.scores.token_scores import make_scorers
 from spacy_bcrf.sparse.gazetteers import Gazetteers
 from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.template_sets import get_templates
@@ -31,6 +32,7 @@ def LinearChain(
     gazetteers: dict[str, str | list[str]] | None = None,
     clusters: dict[str, str | dict[str, str]] | None = None,
     two_pass: bool = False,
+    scores: list[dict[str, Any]] | None = None,
     decoder: str = "viterbi",
     threads: int = 1,
     **online: Any,
@@ -53,6 +55,8 @@ def LinearChain(
     two_pass: whether a second chain reads what a first one says of a word elsewhere in the
         document, see `sparse.two_pass`. `initialize` then trains the first chain, and keeps the
         training data in memory meanwhile.
+    scores: foreign taggers, see `scores.token_scores`, for templates such as `score.name[-1..1]`.
+        Learning starts from their decoding.
     decoder: see `decoding.DECODERS`.
     threads: has no effect. Configs of version 0.2 have it.
     online: objective, order, n, n_iter, search, beam_width, averaged, optimizer, rate, decay, l2,
@@ -72,6 +76,7 @@ def LinearChain(
         min_freq=min_freq,
         feature_dropout=feature_dropout,
         two_pass=two_pass,
+        scores=scores,
     )
     return make_linear_chain(sparse, decoder)
 
@@ -97,6 +102,8 @@ def make_chain(
     settings: OnlineSettings,
     gazetteers: dict[str, str | list[str]] | None,
     clusters: dict[str, str | dict[str, str]] | None,
+    *,
+    scores: list[dict[str, Any]] | None = None,
     **options: Any,
 ) -> SparseChain:
     """Return a chain of the options of `LinearChain`. options: see `SparseChain`."""
@@ -108,6 +115,7 @@ def make_chain(
         template_set=template_set,
         gazetteers=Gazetteers(gazetteers or {}),
         tables=WordTables(clusters or {}),
+        scorers=make_scorers(scores),
         **options,
     )
 
@@ -188,7 +196,10 @@ def forward(
 
 
 def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any = None) -> None:
-    model.attrs["chain"].initialize(X or [], model.get_dim("nO"))
+    sparse: SparseChain = model.attrs["chain"]
+    sparse.initialize(X or [], model.get_dim("nO"))
+    if model.attrs["tags"] is not None and sparse.n_chains == 1:
+        sparse.start_from_scores(model.attrs["tags"])
 
 
 def start_counting(model: Model[list[Doc], Potentials]) -> Callable[[list[Doc]], None]:

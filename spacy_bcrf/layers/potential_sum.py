@@ -184,7 +184,11 @@ def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any
         weights: Floats1d = model.ops.asarray1f(model.attrs["part_weights"].weights)
         model.set_param("weights", weights)
     for part in model.layers:
+        # Weights may start from what a tag is. Only the sum saves the names.
+        layer = part.get_ref("output_layer")
+        layer.attrs["tags"] = model.attrs["tags"]
         part.initialize(X=X)
+        layer.attrs["tags"] = None
 
 
 def start_counting(model: Model[list[Doc], Potentials]) -> Callable[[list[Doc]], None]:

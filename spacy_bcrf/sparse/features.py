@@ -17,6 +17,8 @@ from bcrf.linear.templates import ALIASES, Attribute, TemplateError, parse_templ
 from bcrf.linear.word_cache import Bags, WordFunction
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths, read_doc, read_docs
 from spacy_bcrf.annotation.extensions import set_extensions
+from spacy_bcrf.scores.levels import EDGES, SILENT, find_levels, level_names
+from spacy_bcrf.scores.token_scores import Scorer
 
 from . import doc_attributes, word_attributes
 from .doc_attributes import POOLED, Values
@@ -36,6 +38,9 @@ STRINGS = {
 }
 
 _PLACE_HASHES = np.array([hash_string(place) for place in PLACES], dtype="uint64")
+
+SCORE = "score"
+"""The attributes of foreign taggers, such as `score.pf[-1..1]`."""
 
 # Attributes without an argument and without a name after a dot, other than spaCy's.
 _PLAIN = (*word_attributes.PLAIN, *doc_attributes.PLAIN, FREQUENCY, VECTOR, POOLED)
@@ -60,11 +65,13 @@ class Features:
         gazetteers: Gazetteers | None = None,
         tables: WordTables | None = None,
         first: FirstPass | None = None,
+        scorers: Sequence[Scorer] = (),
     ) -> None:
         self.texts = list(texts)
         self.gazetteers = gazetteers or Gazetteers({})
         self.tables = tables or WordTables({})
         self.first = first
+        self.scorers = {scorer.name: scorer for scorer in scorers}
         self.templates = parse_templates(self.texts)
         attributes = dict.fromkeys(
             part.attribute for template in self.templates for part in template.parts
@@ -227,6 +234,8 @@ class Features:
             places = self.gazetteers.find(name, words, kind == EXACT)
             is_inside = places >= 0
             return Bags(np.append(0, is_inside.cumsum()), _PLACE_HASHES[places[is_inside]])
+        if kind == SCORE:
+            return _score_bags(self.scorers[name], docs)
         if name == "" and kind == POOLED:
             assert self.first
             # The first chain takes all documents at once.
@@ -282,6 +291,9 @@ class Features:
                 self._of_doc[attribute] = partial(
                     _find_phrases, self.gazetteers, rest, kind == EXACT
                 )
+        elif kind == SCORE and dot:
+            self._check_name(attribute, "source in scores", rest, list(self.scorers))
+            self._of_doc[attribute] = partial(_score_values, self.scorers[rest])
         elif kind in doc_attributes.OFFSETS and dot:
             rest = ALIASES.get(rest, rest)
             self._check_name(attribute, "string attribute of a token", rest, sorted(STRINGS))
@@ -319,7 +331,7 @@ class Features:
             f"unknown attribute {attribute}; expected an attribute of a spaCy token (orth or w, "
             "tag or p, pos, norm, ...), _.extension, "
             f"{', '.join(f'{kind}.name' for kind in KINDS)}, "
-            "cluster.name(4,6), compound.name(4,6), "
+            "cluster.name(4,6), compound.name(4,6), score.name, "
             f"{', '.join(f'{kind}.tag' for kind in doc_attributes.OFFSETS)}, "
             f"{', '.join(_PLAIN)}, or "
             f"{', '.join(f'{f}(3) or {f}(1..4)' for f in word_attributes.LENGTHS)}",
@@ -368,3 +380,36 @@ def _quantize(tables: WordTables, dimensions: Sequence[int] | None, doc: Doc) ->
     if VECTOR not in tables.tables:
         raise ValueError("there are no terciles of the vectors; initialize or load the model first")
     return quantize(tables.tables[VECTOR], dimensions, doc)
+
+
+def value_hashes(scorer: Scorer) -> NDArray[np.uint64]:
+    """Return the hashes (L, E) of the steps of each label of a source."""
+    names = [map(hash_string, level_names(label)) for label in scorer.labels]
+    return np.array([list(of_label) for of_label in names], dtype="uint64")
+
+
+def _score_bags(scorer: Scorer, docs: Sequence[Doc]) -> Bags:
+    """Return the bags (N,) of the steps that the log-odds of each label reach."""
+    hashes, silence = value_hashes(scorer).ravel(), np.uint64(hash_string(SILENT))
+    counts, values = [np.zeros(1, "int64")], [np.zeros(0, "uint64")]
+    for scores in scorer.find(docs):
+        levels, silent = find_levels(scores.values), scores.silent
+        reached = (levels[:, :, None] > np.arange(len(EDGES))).reshape(len(levels), -1)
+        reached &= ~silent[:, None]
+        of_token = np.column_stack([reached, silent])
+        counts.append(of_token.sum(axis=1))
+        values.append(np.append(hashes, silence)[np.nonzero(of_token)[1]])
+    return Bags(np.concatenate(counts).cumsum(), np.concatenate(values))
+
+
+def _score_values(scorer: Scorer, doc: Doc) -> Values:
+    (scores,) = scorer.find([doc])
+    names = [level_names(label) for label in scorer.labels]
+    return [
+        [SILENT]
+        if silent
+        else [name for of_label, k in zip(names, row, strict=True) for name in of_label[:k]]
+        for row, silent in zip(
+            find_levels(scores.values).tolist(), scores.silent.tolist(), strict=True
+        )
+    ]

@@ -16,14 +16,19 @@ from spacy.util import minibatch
 from bcrf.chain import Constraints, Potentials
 from bcrf.chain.label_resize import extend_chains, extend_rows, extend_square, outside_bias
 from bcrf.chain.side_by_side import split_chains
+from bcrf.linear.features import TemplateFeatures, Tokens
 from bcrf.linear.learner import OnlineLearner, OnlineSettings
 from bcrf.linear.model_bytes import SavedChain, fill_features, pack, unpack
 from bcrf.linear.rows import Rows, known_rows
-from bcrf.linear.templates import Attribute, parse_template
+from bcrf.linear.templates import Attribute, parse_template, parse_templates
+from bcrf.linear.word_cache import Bags
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
+from spacy_bcrf.scores.foreign_labels import match_tags
+from spacy_bcrf.scores.levels import EDGES, step_weights
+from spacy_bcrf.scores.token_scores import Scorer
 
 from .doc_attributes import POOLED
-from .features import Features
+from .features import SCORE, Features, value_hashes
 from .gazetteers import Gazetteers
 from .two_pass import TEMPLATES, FirstPass
 from .word_tables import FREQUENCY, WordTables
@@ -53,6 +58,8 @@ class SparseChain:
         min_freq of 1, the chain also adds the features that first occur in training. Templates over
         the annotation of an earlier component need that.
     tables: clusters for templates such as `cluster.name[0]`.
+    scorers: foreign taggers. Each one has templates of its scores at a token and its neighbours, if
+        `templates` has none of its own.
     template_set: the name of the set of the templates, if any. A chain saved with the same name
         keeps the templates that it was trained with, because a later version can change the set.
 
@@ -76,6 +83,7 @@ class SparseChain:
         template_set: str | None = None,
         feature_dropout: float = 0.0,
         two_pass: bool = False,
+        scorers: Sequence[Scorer] = (),
     ) -> None:
         if min_freq < 1:
             raise ValueError(f"min_freq must be at least 1, got {min_freq}")
@@ -83,6 +91,10 @@ class SparseChain:
             raise ValueError(
                 f"feature_dropout must be at least 0 and less than 1, got {feature_dropout}"
             )
+        self.scorers = list(scorers)
+        for scorer in scorers:
+            if not any(f"{SCORE}.{scorer.name}[" in text for text in templates):
+                templates = [*templates, f"{SCORE}.{scorer.name}[-1..1]"]
         self.first: FirstPass | None = None
         if two_pass:
             own = [text for text in templates if not _is_pooled(text)]
@@ -92,9 +104,11 @@ class SparseChain:
             # Both chains read the same phrases and tables.
             lexicons = gazetteers, tables
             self.first = FirstPass(
-                SparseChain(own, of_first, min_freq, *lexicons, template_set=template_set)
+                SparseChain(
+                    own, of_first, min_freq, *lexicons, template_set=template_set, scorers=scorers
+                )
             )
-        self.features = Features(templates, gazetteers, tables, self.first)
+        self.features = Features(templates, gazetteers, tables, self.first, scorers)
         self.settings = settings
         self.min_freq = min_freq
         self.template_set = template_set
@@ -136,6 +150,7 @@ class SparseChain:
             first=self.first,
             tables=self.features.tables,
             gazetteers=self.features.gazetteers,
+            scorers=self.scorers,
         )
         for batch in minibatch(docs, 256):
             self.dictionary.find(features.keys(batch, held_out=True)[0], True)
@@ -209,6 +224,34 @@ class SparseChain:
             pairs = self.dictionary.find(keys.ravel(), True).reshape(keys.shape)
             learner.resize(len(self.dictionary))
             learner.set_pairs(pairs)
+
+    def start_from_scores(self, tags: Sequence[str]) -> None:
+        """Set the weights of foreign labels, so that the chain starts from the sources' decoding.
+
+        tags: the names of the tags of one chain. Tags without a foreign label start from 0. Call it
+        after `initialize`.
+        """
+        texts = {
+            f"{SCORE}.{scorer.name}[0]": scorer
+            for scorer in self.scorers
+            if f"{SCORE}.{scorer.name}[0]" in map(str, self.features.templates)
+        }
+        for text, scorer in texts.items():
+            hashes = value_hashes(scorer)
+            n = hashes.size
+            attribute = Attribute(f"{SCORE}.{scorer.name}")
+            template = TemplateFeatures(parse_templates([text]), [], {}, [attribute], hash_string)
+            values = Bags(np.arange(n + 1), hashes.ravel())
+            no_words = np.zeros(n, "uint64"), np.zeros((n, 0), "uint64"), np.ones(n, "int32")
+            keys, _ = template.extract(Tokens(*no_words, str, [values]))
+            rows = self.dictionary.find(keys, True).reshape(-1, len(EDGES))
+            learner = self.learner
+            learner.resize(len(self.dictionary))
+            weights = learner.weights.copy()
+            for tag, label in enumerate(match_tags(scorer.labels, tags)):
+                if label >= 0:
+                    weights[learner.n_general + rows[label], tag] = step_weights() / len(texts)
+            learner.weights = weights
 
     def rows(self, docs: Sequence[Doc], add: bool = False, held_out: bool = False) -> Rows:
         """Look up the features of N tokens.
@@ -422,7 +465,9 @@ class SparseChain:
             is_set = self.template_set is not None and saved.template_set == self.template_set
             if not is_set or any(map(_is_pooled, saved.templates)) != bool(self.first):
                 raise self._other_templates(saved)
-            features = Features(saved.templates, features.gazetteers, features.tables, self.first)
+            features = Features(
+                saved.templates, features.gazetteers, features.tables, self.first, self.scorers
+            )
         features.check_saved(saved.gazetteers, saved.tables)
         if self.settings.order == 1:
             _check_order(saved)
@@ -507,6 +552,7 @@ class SparseChain:
             "template_set": self.template_set,
             "feature_dropout": self.feature_dropout,
             "two_pass": self.first is not None,
+            "scorers": self.scorers,
         }
         arguments = features.texts, self.settings, self.min_freq, lexicons, options
         return _restore, (*arguments, self.to_bytes())

@@ -1,0 +1,60 @@
+"""`python -m spacy bcrf scores`"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from spacy.cli._util import Arg, Opt
+from spacy.util import load_config, minibatch
+from tqdm import tqdm
+
+from .errors import spacy_command
+from .paths import check_corpus, read_corpus
+
+
+def scores_cli(
+    config: Annotated[
+        Path, Arg(help="A training config or a trained pipeline with a setting scores", exists=True)
+    ],
+    corpora: Annotated[list[Path], Arg(help="Corpora, .spacy", exists=True)],
+    cache: Annotated[
+        Path | None, Opt(help="File that keeps the scores of sources without a setting cache")
+    ] = None,
+    batch_size: Annotated[int, Opt(help="Documents that a source reads at once", min=1)] = 32,
+) -> str:
+    """
+    Run foreign taggers once and keep their scores in a file, so that training reads them. A
+    killed command goes on where it stopped.
+    """
+    from spacy_bcrf.scores.find_sources import find_sources
+    from spacy_bcrf.scores.token_scores import make_scorers
+
+    file = config / "config.cfg" if config.is_dir() else config
+    found = list(find_sources(load_config(file, interpolate=True)["components"]))
+    if not found:
+        raise ValueError(f"{file}: no component has the setting scores")
+    for source in found:
+        if source.get("cache") is None:
+            if cache is None:
+                raise ValueError(
+                    f"{file}: scores {source.get('name')!r} has no cache. Set cache to the name of "
+                    "a file, or give --cache"
+                )
+            source["cache"] = str(cache)
+    for corpus in corpora:
+        check_corpus(corpus)
+    for scorer in make_scorers(found):
+        n_texts = n_tokens = n_silent = 0
+        docs = (doc for corpus in corpora for doc in read_corpus(corpus))
+        with tqdm(desc=scorer.name, unit="docs", disable=None) as bar:
+            for batch in minibatch(docs, batch_size):
+                for scores in scorer.find(batch):
+                    n_texts += 1
+                    n_tokens += len(scores.values)
+                    n_silent += int(scores.silent.sum())
+                bar.update(len(batch))
+        typer.echo(
+            f"{scorer.name}: {n_texts:,} texts, {n_tokens:,} tokens, {n_silent:,} without scores, "
+            f"{scorer.n_failed:,} texts failed; kept in {scorer.config['cache']}"
+        )
+    return spacy_command("train", file, "--output", "training")

@@ -1,0 +1,1 @@
+"""Scores of foreign taggers at the tokens of documents."""

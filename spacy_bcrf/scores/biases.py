@@ -1,0 +1,78 @@
+"""Transition biases of a decoder, in the file format of OpenAI's Privacy Filter.
+
+{"operating_points": {"default": {"biases": {"transition_bias_background_stay": 0.0, ..}}}}
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bcrf.io.atomic import write_text
+
+from .foreign_labels import split_label
+
+# From the last tag's kind to the next one's: outside, inside an entity, at its end.
+_PAIRS = {
+    "background_stay": ("O", "O"),
+    "background_to_start": ("O", "BUS"),
+    "inside_to_continue": ("BI", "I"),
+    "inside_to_end": ("BI", "LE"),
+    "end_to_background": ("LEUS", "O"),
+    "end_to_start": ("LEUS", "BUS"),
+}
+NAMES = tuple(f"transition_bias_{name}" for name in _PAIRS)
+
+
+def read_biases(path: str | Path, point: str = "default") -> dict[str, float]:
+    """Return the six biases of an operating point. ValueError names what is missing."""
+    file = Path(path)
+    try:
+        points = json.loads(file.read_text(encoding="utf8"))["operating_points"]
+        if point not in points:
+            raise ValueError(f"no operating point {point!r}; there are {', '.join(points)}")
+        biases = points[point]["biases"]
+        if missing := [name for name in NAMES if name not in biases]:
+            raise ValueError(f"the operating point {point!r} has no {', '.join(missing)}")
+        return {name: float(biases[name]) for name in NAMES}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{file}: expected operating points with six biases: {error}") from error
+
+
+def write_biases(
+    path: str | Path, transitions: NDArray, tags: Sequence[str], point: str = "default"
+) -> dict[str, float]:
+    """Add an operating point to a file: the mean of the transitions (T, T) that share a bias.
+
+    The biases equal the transitions if those of each kind are equal, see `spread_biases`.
+    """
+    file = Path(path)
+    points = json.loads(file.read_text(encoding="utf8")) if file.is_file() else {}
+    biases = {
+        name: float(transitions[mask].mean()) if mask.any() else 0.0
+        for name, mask in zip(NAMES, _masks(tags), strict=True)
+    }
+    points.setdefault("operating_points", {})[point] = {"biases": biases}
+    write_text(file, json.dumps(points, indent=2) + "\n")
+    return biases
+
+
+def spread_biases(biases: Mapping[str, float], tags: Sequence[str]) -> NDArray[np.float32]:
+    """Return the transitions (T, T), `[from, to]`, of tags of the scheme BILUO or BIES."""
+    transitions = np.zeros((len(tags), len(tags)), dtype="float32")
+    for name, mask in zip(NAMES, _masks(tags), strict=True):
+        transitions[mask] = biases[name]
+    return transitions
+
+
+def _masks(tags: Sequence[str]) -> list[NDArray[np.bool_]]:
+    prefixes = [split_label(tag)[0] or tag for tag in tags]
+    names = np.array([split_label(tag)[1] for tag in tags])
+    same = names[:, None] == names
+    masks = []
+    for old, new in _PAIRS.values():
+        mask = np.outer([p in old for p in prefixes], [p in new for p in prefixes])
+        masks.append(mask & same if old == "BI" else mask)
+    return masks

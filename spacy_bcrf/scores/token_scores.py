@@ -1,0 +1,221 @@
+"""Scores of a foreign tagger at tokens: one interface for all sources.
+
+    scores = [{"name": "pf", "@misc": "spacy-bcrf.HuggingFaceScores.v1", "path": "models/pf"}]
+
+`name` names the source in templates, such as `score.pf[-1..1]`. Further keys:
+
+    labels  our label by foreign label, such as {"GIVEN_NAME": "PERSON"}; see `foreign_labels.Merge`
+    cache   a file that keeps the scores, see `score_files`
+
+The others are options of the function.
+"""
+
+import json
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.tokens import Doc
+from spacy.util import registry
+
+from bcrf.lazy import lazy
+
+from .foreign_labels import Merge
+from .score_files import Cache
+
+KEPT = 200_000_000
+"""Largest size in bytes of the scores that a source keeps in memory."""
+LEAST = -100.0
+"""Smaller log-probabilities count as this one."""
+
+
+class Source(Protocol):
+    """A foreign tagger. Functions of the registry `misc` return one.
+
+    It reads files and imports extras at its first use, not when it is made.
+    """
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """The L labels. ValueError names a missing or damaged file."""
+
+    @property
+    def identity(self) -> str:
+        """What the scores depend on besides the tokens, such as the content of files."""
+
+    def load(self) -> None:
+        """Load what the calls need. An error here is no error of a text."""
+
+    def __call__(self, docs: Sequence[Doc]) -> list[NDArray[np.float32]]:
+        """Return natural log-probabilities (n, L) of each document, NaN at silent tokens."""
+
+
+@dataclass
+class TokenScores:
+    """What a source says of one document.
+
+    name: of the source. labels: L merged labels. values: float32 (n, L), natural log-probabilities;
+    a row of NaN where the source is silent.
+    """
+
+    name: str
+    labels: list[str]
+    values: NDArray[np.float32]
+
+    @property
+    def silent(self) -> NDArray[np.bool_]:
+        """A mask (n,) of the tokens without scores."""
+        return np.asarray(np.isnan(self.values).any(axis=1))
+
+
+class Scorer:
+    """A named source, its merged labels, and what it has said of texts so far.
+
+    n_failed: number of texts for which the source raised an exception. They are silent.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """config: see the module. ValueError for a missing key and an unknown function."""
+        self.config = dict(config)
+        options = dict(config)
+        try:
+            self.name, function = options.pop("name"), options.pop("@misc")
+        except KeyError as error:
+            raise ValueError(
+                f"scores: a source needs the key {error}, got {json.dumps(self.config)}; expected "
+                'such as {"name": "pf", "@misc": "spacy-bcrf.HuggingFaceScores.v1", "path": "DIR"}'
+            ) from None
+        if not re.fullmatch("[a-zA-Z_][a-zA-Z_0-9]*", self.name):
+            raise ValueError(f"scores: the name must be letters, digits and _, got {self.name!r}")
+        self._names, cache = options.pop("labels", {}), options.pop("cache", None)
+        try:
+            self.source: Source = registry.get("misc", function)(**options)
+        except Exception as error:  # catalogue's errors, and those of wrong options
+            raise self._error(f"{function}: {error}") from error
+        self._cache = None if cache is None else Cache(cache)
+        self._kept: dict[bytes, NDArray[np.float32]] = {}
+        self._size = 0
+        self.n_failed = 0
+
+    def __reduce__(self) -> tuple:
+        return Scorer, (self.config,)
+
+    @lazy
+    def _merge(self) -> Merge:
+        try:
+            return Merge(list(self.source.labels), self._names)
+        except (ValueError, OSError) as error:
+            raise self._error(str(error)) from error
+
+    @lazy
+    def _loaded(self) -> bool:
+        try:
+            self.source.load()
+        except (ValueError, OSError) as error:
+            raise self._error(str(error)) from error
+        return True
+
+    @property
+    def labels(self) -> list[str]:
+        return self._merge.labels
+
+    @lazy
+    def _identity(self) -> str:
+        return self.source.identity
+
+    def find(self, docs: Sequence[Doc]) -> list[TokenScores]:
+        """Return what the source says of documents.
+
+        A text for which the source fails is silent. A warning names the first one.
+        """
+        labels, keys = self.labels, [_key(doc) for doc in docs]
+        found = {key: self._kept[key] for key in keys if key in self._kept}
+        missing = {key: doc for key, doc in zip(keys, docs, strict=True) if key not in found}
+        missing = {key: doc for key, doc in missing.items() if len(doc)}
+        if missing and self._cache:
+            read = self._cache.read(self._identity, list(missing), len(self.source.labels))
+            self._keep(read)
+            found |= read
+            missing = {key: doc for key, doc in missing.items() if key not in read}
+        if missing:
+            new = dict(zip(missing, self._compute(list(missing.values())), strict=True))
+            known = {key: values for key, values in new.items() if values is not None}
+            self._keep(known)
+            if self._cache:
+                self._cache.write(self._identity, known)
+            found |= {
+                key: np.full((len(missing[key]), len(self.source.labels)), np.nan, "float32")
+                if values is None
+                else values
+                for key, values in new.items()
+            }
+        nothing = np.zeros((0, len(self.source.labels)), "float32")
+        return [
+            TokenScores(self.name, labels, self._merge.apply(found.get(key, nothing)))
+            for key in keys
+        ]
+
+    def _keep(self, new: Mapping[bytes, NDArray[np.float32]]) -> None:
+        self._kept |= new
+        self._size += sum(values.nbytes for values in new.values())
+        while self._size > KEPT:
+            self._size -= self._kept.pop(next(iter(self._kept))).nbytes
+
+    def _compute(self, docs: list[Doc]) -> list[NDArray[np.float32] | None]:
+        """Return the checked scores of each document, None if the source fails for it."""
+        assert self._loaded
+        try:
+            return self._check(docs, self.source(docs))
+        except _WrongScoresError:
+            raise
+        except Exception as error:  # a foreign model can raise any
+            if len(docs) > 1:
+                return [self._compute([doc])[0] for doc in docs]
+            self.n_failed += 1
+            if self.n_failed == 1:
+                text = docs[0].text
+                warnings.warn(
+                    f"scores {self.name!r}: the source fails for the text "
+                    f"{text[:60]!r}{' ..' * (len(text) > 60)}: {type(error).__name__}: {error}. "
+                    "It counts as silent. Further texts are counted, see `n_failed`",
+                    stacklevel=2,
+                )
+            return [None]
+
+    def _check(self, docs: list[Doc], found: Sequence[NDArray]) -> list[NDArray[np.float32] | None]:
+        shapes = [(len(doc), len(self.source.labels)) for doc in docs]
+        arrays = [np.asarray(values, dtype="float32") for values in found]
+        if [a.shape for a in arrays] != shapes:
+            raise _WrongScoresError(
+                f"scores {self.name!r}: expected arrays of tokens and labels {shapes[:3]}, got "
+                f"{[a.shape for a in arrays][:3]}"
+            )
+        if any((a > 1e-3).any() for a in arrays):
+            raise _WrongScoresError(f"scores {self.name!r}: log-probabilities must be at most 0")
+        return [a.clip(LEAST, 0) for a in arrays]
+
+    def _error(self, what: str) -> ValueError:
+        return ValueError(f"scores {self.name!r}: {what}")
+
+
+class _WrongScoresError(ValueError):
+    """Scores that no text can explain: the source is at fault."""
+
+
+def make_scorers(configs: Sequence[Mapping[str, Any]] | None) -> list[Scorer]:
+    """Return the sources of a setting `scores`. ValueError for two sources of one name."""
+    scorers = [Scorer(config) for config in configs or ()]
+    names = [scorer.name for scorer in scorers]
+    if len(set(names)) < len(names):
+        raise ValueError(f"scores: the names of sources must differ, got {', '.join(names)}")
+    return scorers
+
+
+def _key(doc: Doc) -> bytes:
+    bounds = np.array([token.idx for token in doc], dtype="int64").tobytes()
+    return blake2b(doc.text.encode() + b"\0" + bounds, digest_size=16).digest()

@@ -1,0 +1,111 @@
+"""The command `python -m spacy bcrf scores`, and `init --scores`."""
+
+import json
+
+import pytest
+import spacy
+from commands import command
+from spacy.tokens import Doc, DocBin
+from spacy.util import load_config
+
+run = command("scores")
+init = command("init")
+WORDS = ["Ann", "Smith", "left", "Rome"]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    vocab = spacy.blank("en").vocab
+    docs = [
+        Doc(vocab, [*WORDS, str(i)], ents=["B-PER", "I-PER", "O", "B-LOC", "O"]) for i in range(12)
+    ]
+    path = tmp_path / "train.spacy"
+    DocBin(docs=docs).to_disk(path)
+    return path
+
+
+@pytest.fixture
+def spans(tmp_path):
+    path = tmp_path / "spans.jsonl"
+    of_text = [
+        {"start": 0, "end": 9, "label": "PERSON", "score": 0.9},
+        {"start": 15, "end": 19, "label": "GPE", "score": 0.8},
+    ]
+    records = [{"text": " ".join([*WORDS, f"{i} "]), "spans": of_text} for i in range(11)]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def test_a_config_with_scores_trains(corpus, spans, tmp_path):
+    from spacy.cli.train import train
+
+    config = tmp_path / "new" / "config.cfg"
+    labels = "PERSON=PER,GPE=LOC"
+    found = init("-o", config, "--train", corpus, "--scores", spans, "--labels", labels)
+    assert "scores: learning starts from the source's decoding of LOC, PER" in found.stdout
+    (source,) = load_config(config)["components"]["ner"]["model"]["scores"]
+    assert source["@misc"] == "spacy-bcrf.SpanScores.v1"
+    files = [config.parent / f"{part}.spacy" for part in ("train", "dev")]
+    first = run(config, *files)
+    assert "source: 12 texts, 60 tokens, 5 without scores, 0 texts failed" in first.stdout
+    assert f"python -m spacy train {config}" in first.step
+    # The second one reads the file alone: a killed command goes on.
+    assert run(config, *files).stdout == first.stdout
+    train(config, tmp_path / "out", overrides={"training.max_steps": 2})
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    doc = nlp(Doc(nlp.vocab, [*WORDS, "0"]))
+    assert [(e.text, e.label_) for e in doc.ents] == [("Ann Smith", "PER"), ("Rome", "LOC")]
+
+
+def test_labels_without_a_common_one_are_noted(corpus, spans, tmp_path):
+    found = init("-o", tmp_path / "new" / "config.cfg", "--train", corpus, "--scores", spans)
+    assert "no label of the source is one of the corpus" in found.stdout
+    assert "GPE, PERSON" in found.stdout
+
+
+def test_without_a_corpus_a_pipeline_decodes_and_nothing_is_learned(spans, tmp_path):
+    output = tmp_path / "model"
+    found = init("-o", output, "--scores", spans, "--labels", "GPE=LOC")
+    assert "Nothing was learned: no corpus was given" in found.stdout
+    nlp = spacy.load(output)
+    doc = nlp(Doc(nlp.vocab, [*WORDS, "0"]))
+    assert [(e.text, e.label_) for e in doc.ents] == [("Ann Smith", "PERSON"), ("Rome", "LOC")]
+    assert not nlp("No span is known of this text").ents
+    assert "exists" in init("-o", output, "--scores", spans, exit_code=1).output
+
+
+def test_a_pipeline_names_its_missing_source(spans, tmp_path):
+    init("-o", tmp_path / "model", "--scores", spans)
+    nlp = spacy.load(tmp_path / "model")
+    spans.unlink()
+    with pytest.raises(ValueError, match=r"scores 'source': .*spans\.jsonl: no such file"):
+        nlp("Ann left")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--labels", "A=B"], "--scores, which is not given"),
+        ([], "expected --train, or --names with --texts, or --scores alone"),
+        (["--scores", "nothing"], "nothing: expected the folder of a token classifier"),
+        (["--scores", "SPANS", "--labels", "PERSON"], "expected FOREIGN=OURS, got 'PERSON'"),
+        (["--scores", "SPANS", "--labels", "X=Y"], "the source has no X"),
+        (["--scores", "SPANS", "--train", "TRAIN", "--encoder", "cnn"], "cnn reads none"),
+    ],
+)
+def test_wrong_options(arguments, message, corpus, spans, tmp_path):
+    given = {"SPANS": spans, "TRAIN": corpus}
+    found = init("-o", tmp_path / "out", *(given.get(a, a) for a in arguments), exit_code=1)
+    assert message in " ".join(found.output.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_configs_without_scores_or_cache(corpus, spans, tmp_path):
+    config = tmp_path / "new" / "config.cfg"
+    init("-o", config, "--train", corpus)
+    assert "no component has the setting scores" in run(config, corpus, exit_code=1).output
+    init("-o", tmp_path / "model", "--scores", spans)
+    found = run(tmp_path / "model", corpus, exit_code=1)
+    assert "has no cache" in found.output
+    found = run(tmp_path / "model", corpus, "--cache", tmp_path / "kept")
+    assert "kept in" in found.stdout

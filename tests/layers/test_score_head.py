@@ -1,0 +1,193 @@
+"""`spacy-bcrf.ScoreHead.v1` and scores in chains: what they decode without training, and after."""
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+import spacy
+from catalogue import REGISTRY
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.util import load_model_from_config, registry
+from tiny_training import TOK2VEC, optimizer
+
+from bcrf.schemes import read_spans
+from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.scores.biases import NAMES, spread_biases, write_biases
+
+SCHEMES = {
+    "BIO": ["O", "B-A", "I-A", "B-B", "I-B"],
+    "BIES": ["O", "B-A", "I-A", "E-A", "S-A"],
+    "plain": ["O", "A", "B"],
+}
+VALUES: dict[str, np.ndarray] = {}
+
+
+class Given:
+    """Scores from `VALUES`, by the text. Other texts are silent."""
+
+    identity = "given"
+
+    def __init__(self, labels):
+        self.labels = labels
+
+    def load(self):
+        pass
+
+    def __call__(self, docs):
+        silent = np.full((1, len(self.labels)), np.nan, "float32")
+        return [VALUES.get(doc.text, silent.repeat(len(doc), 0)) for doc in docs]
+
+
+@pytest.fixture(autouse=True)
+def source():
+    registry.misc.register("tests.Given.v1", func=Given)
+    yield
+    VALUES.clear()
+    REGISTRY.pop(("spacy", "misc", "tests.Given.v1"))
+
+
+def make(labels, architecture="ScoreHead", names=("A", "B"), **options):
+    scores = [{"name": "given", "@misc": "tests.Given.v1", "labels": {}}]
+    scores[0] |= {"labels": options.pop("merge", {})}
+    config = {"@architectures": f"spacy-bcrf.{architecture}.v1", "scores": scores, **options}
+    registry.misc.register("tests.Given.v1", func=lambda: Given(labels))
+    nlp = spacy.blank("xx")
+    ner = nlp.add_pipe("bcrf_ner", config={"model": config})
+    for name in names:
+        ner.add_label(name)
+    nlp.initialize()
+    return nlp
+
+
+def draw(rng, text, labels):
+    logits = rng.normal(0, 2, (len(text.split()), len(labels)))
+    values = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    VALUES[text] = values.astype("float32")
+    return VALUES[text]
+
+
+def find_ends(doc):
+    return [(e.start, e.end, e.label_) for e in doc.ents]
+
+
+def is_valid(labels, tags):
+    """Return whether labels of a scheme are spans: reading and writing them changes nothing."""
+    if not any("-" in label for label in labels):
+        return True
+    spans = read_spans(tags)
+    written = ["O"] * len(tags)
+    is_bies = any(label.startswith("E-") for label in labels)
+    for start, end, label in spans:
+        for i in range(start, end):
+            first, last = i == start, i == end - 1
+            prefix = "B" if first else "I"
+            if is_bies:
+                prefix = "S" if first and last else "B" if first else "E" if last else "I"
+            written[i] = f"{prefix}-{label}"
+    return written == list(tags)
+
+
+def best_spans(labels, values):
+    """Return the spans of the best valid labeling of the source, by enumeration."""
+    rows = product(range(len(labels)), repeat=len(values))
+    valid = (r for r in rows if is_valid(labels, [labels[i] for i in r]))
+    best = max(valid, key=lambda r: sum(float(values[i, k]) for i, k in enumerate(r)))
+    tags = [labels[k] for k in best]
+    if not any("-" in label for label in labels):
+        tags = [t if t == "O" else f"I-{t}" for t in tags]
+    return read_spans(tags)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_without_training_it_decodes_the_best_valid_labeling(scheme):
+    labels = SCHEMES[scheme]
+    names = ("A",) if scheme == "BIES" else ("A", "B")
+    nlp = make(labels, names=names)
+    rng = np.random.default_rng(0)
+    for i in range(30):
+        text = f"{i} x y z w"
+        values = draw(rng, text, labels)
+        assert find_ends(nlp(text)) == best_spans(labels, values), text
+
+
+def test_biases_move_the_decoding_as_in_their_file(tmp_path):
+    labels = SCHEMES["BIES"]
+    path = tmp_path / "viterbi_calibration.json"
+    biases = dict(zip(NAMES, (-2, 0.5, 0.7, -0.4, 0.3, -1.5), strict=True))
+    tags = ["O", "B-A", "I-A", "L-A", "U-A"]
+    write_biases(path, spread_biases(biases, tags), tags)
+    nlp = make(labels, names=["A"], biases=str(path))
+    transitions = spread_biases(biases, labels)
+    rng = np.random.default_rng(1)
+    for i in range(30):
+        text = f"{i} x y z w"
+        values = draw(rng, text, labels)
+        rows = product(range(len(labels)), repeat=len(values))
+        valid = [r for r in rows if is_valid(labels, [labels[k] for k in r])]
+        best = max(
+            valid,
+            key=lambda r: (
+                sum(float(values[i, k]) for i, k in enumerate(r))
+                + sum(float(transitions[a, b]) for a, b in pairwise(r))
+            ),
+        )
+        assert find_ends(nlp(text)) == read_spans([labels[k] for k in best]), text
+
+
+def test_a_silent_text_has_no_entities():
+    assert not make(SCHEMES["BIO"])("nothing is known of it").ents
+
+
+def test_labels_that_are_none_of_the_tags():
+    with pytest.raises(ValueError, match="'given': none of its labels A, B is one of X"):
+        make(SCHEMES["BIO"], names=["X"])
+
+
+ARCHITECTURES = {
+    "ScoreHead": {},
+    "LinearChain": {"templates": ["w[0]"], "objective": "crf"},
+    "Hybrid": {"templates": ["w[0]"], "tok2vec": TOK2VEC, "head": {"@layers": "spacy-bcrf.CRF.v1"}},
+}
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_learning_starts_from_the_source_and_goes_on(architecture, tmp_path):
+    text, words = "Ann met Bob", ["Ann", "met", "Bob"]
+    p = [[0.1, 0.8, 0.1], [0.9, 0.05, 0.05], [0.25, 0.7, 0.05]]
+    VALUES[text] = np.log(np.array(p, dtype="float32"))
+    nlp = make(["O", "B-A", "I-A"], architecture, names=["A"], **ARCHITECTURES[architecture])
+    assert find_ends(nlp(text)) == [(0, 1, "A"), (2, 3, "A")]
+    examples = [Example(nlp.make_doc(text), Doc(nlp.vocab, words=words, ents=["B-A", "O", "O"]))]
+    sgd = optimizer()
+    for _ in range(60):
+        nlp.update(examples, sgd=sgd)
+    assert find_ends(nlp(text)) == [(0, 1, "A")]
+    # The source and what was learned are in the saved pipeline.
+    nlp.to_disk(tmp_path / "model")
+    again = spacy.load(tmp_path / "model")
+    assert find_ends(again(text)) == [(0, 1, "A")]
+    scores = again.config["components"]["bcrf_ner"]["model"]["scores"]
+    assert [source["name"] for source in scores] == ["given"]
+    copy = load_model_from_config(nlp.config).from_bytes(nlp.to_bytes())
+    assert find_ends(copy(text)) == [(0, 1, "A")]
+
+
+def test_names_and_templates_of_scores():
+    VALUES["Ann left"] = np.log(np.array([[0.2, 0.8], [1 - 1e-6, 1e-6]], dtype="float32"))
+    options = {"templates": ["w[0]", "score.given[0]|w[0]"], "objective": "crf"}
+    nlp = make(["O", "A"], "LinearChain", names=["A"], **options)
+    chain = sparse_chain(nlp.get_pipe("bcrf_ner").model)
+    first, second = chain.features.describe(nlp.make_doc("Ann left"))
+    assert "score.given[0]|w[0]=A>+1|Ann" in [name.replace("orth", "w") for name in first]
+    assert not any("=A>" in name for name in second)
+    keys, starts = chain.features.keys([nlp.make_doc("Ann left")])
+    assert np.diff(starts).tolist() == [len(first), len(second)]
+    (silent,) = chain.features.describe(nlp.make_doc("unknown"))
+    assert any("silent" in name for name in silent)
+    assert len(keys) == starts[-1]
+
+
+def test_a_template_of_a_missing_source():
+    with pytest.raises(ValueError, match=r"no source in scores 'other'; there are given"):
+        make(["O", "A"], "LinearChain", templates=["score.other[0]"])

@@ -1,0 +1,134 @@
+"""Spans with scores, and other pipelines, as token scores."""
+
+import json
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc
+from spacy.training import Example
+from tiny_training import train
+
+from spacy_bcrf.scores.find_sources import find_sources, guess_source
+from spacy_bcrf.scores.span_sources import score_tokens, span_labels
+from spacy_bcrf.scores.token_scores import Scorer
+
+NLP = spacy.blank("xx")
+TEXT = "Ann Smith left Rome"
+
+
+def test_probabilities_of_spans():
+    labels = span_labels(["PER", "LOC"])
+    values = score_tokens(3, [(0, 2, "PER", 0.75), (0, 1, "LOC", 0.25)], labels)
+    assert labels == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+    p = np.exp(values)
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(p[0, [1, 3]], [0.25, 0.75], atol=1e-3)
+    np.testing.assert_allclose(p[1, [0, 4]], [0.25, 0.75], atol=1e-3)
+    assert p[2, 0] > 0.99
+
+
+def spans_of(tmp_path, *records, **options):
+    path = tmp_path / "spans.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return Scorer(
+        {"name": "gliner", "@misc": "spacy-bcrf.SpanScores.v1", "path": str(path)} | options
+    )
+
+
+def test_spans_of_json_lines(tmp_path):
+    spans = [
+        {"start": 0, "end": 9, "label": "PER", "score": 0.9},
+        {"start": 16, "end": 18, "label": "LOC"},  # a part of a token, without a score
+    ]
+    scorer = spans_of(tmp_path, {"text": TEXT, "spans": spans})
+    known, unknown = scorer.find([NLP(TEXT), NLP("another text")])
+    best = [scorer.labels[i] for i in known.values.argmax(axis=1)]
+    assert best == ["B-PER", "I-PER", "O", "B-LOC"]
+    assert np.exp(known.values[3].max()) == pytest.approx(0.95, abs=1e-3)
+    assert unknown.silent.all()
+
+
+@pytest.mark.parametrize(
+    ("span", "message"),
+    [
+        ({"start": 0, "end": 99, "label": "PER"}, "0 to 99 is not within the text"),
+        ({"start": 0, "end": 3, "label": "PER", "score": 7}, "score must be from 0 to 1"),
+        ({"start": 0, "label": "PER"}, "'end'"),
+    ],
+)
+def test_wrong_spans_name_the_line(tmp_path, span, message):
+    scorer = spans_of(tmp_path, {"text": "Ann", "spans": []}, {"text": TEXT, "spans": [span]})
+    with pytest.raises(ValueError, match=rf"'gliner': .*spans\.jsonl:2.*{message}"):
+        scorer.find([NLP(TEXT)])
+
+
+def make_pipeline(factory, config):
+    nlp = spacy.blank("xx")
+    nlp.add_pipe(factory, config=config)
+    doc = Doc(nlp.vocab, words=TEXT.split(), ents=["B-PER", "I-PER", "O", "B-LOC"])
+    examples = [Example(nlp.make_doc(TEXT), doc)]
+    train(nlp, examples, 40)
+    return nlp
+
+
+TOK2VEC = {"@architectures": "spacy.HashEmbedCNN.v2", "width": 16, "depth": 1, "embed_size": 100}
+TOK2VEC |= {"window_size": 1, "maxout_pieces": 2, "subword_features": False}
+TOK2VEC["pretrained_vectors"] = None
+PARSER = {"@architectures": "spacy.TransitionBasedParser.v2", "state_type": "ner", "nO": None}
+PARSER |= {"extra_state_tokens": False, "hidden_width": 16, "maxout_pieces": 2, "use_upper": False}
+PARSER["tok2vec"] = TOK2VEC
+
+
+@pytest.mark.parametrize(
+    ("factory", "config", "options"),
+    [
+        ("bcrf_ner", {"scheme": "BIO"}, {}),
+        ("ner", {"model": PARSER}, {}),
+        ("ner", {"model": PARSER}, {"beam_width": 8}),
+        ("beam_ner", {"model": PARSER}, {}),
+    ],
+)
+def test_another_pipeline(factory, config, options, tmp_path):
+    make_pipeline(factory, config).to_disk(tmp_path / "model")
+    scorer = Scorer(
+        {"name": "other", "@misc": "spacy-bcrf.PipelineScores.v1", "path": str(tmp_path / "model")}
+        | options
+    )
+    (scores,) = scorer.find([NLP(TEXT)])
+    best = [scorer.labels[i] for i in scores.values.argmax(axis=1)]
+    assert best == ["B-PER", "I-PER", "O", "B-LOC"]
+    np.testing.assert_allclose(np.exp(scores.values).sum(axis=1), 1, atol=1e-3)
+    assert scorer.source.identity
+
+
+def test_a_pipeline_without_entities(tmp_path):
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("sentencizer")
+    nlp.to_disk(tmp_path / "model")
+    config = {
+        "name": "other",
+        "@misc": "spacy-bcrf.PipelineScores.v1",
+        "path": str(tmp_path / "model"),
+    }
+    with pytest.raises(ValueError, match="has no component that sets entities; it has sentencizer"):
+        Scorer(config).find([NLP(TEXT)])
+
+
+def test_sources_by_their_path(tmp_path):
+    (tmp_path / "a.jsonl").write_text("")
+    assert guess_source(str(tmp_path / "a.jsonl"))["@misc"] == "spacy-bcrf.SpanScores.v1"
+    spacy.blank("xx").to_disk(tmp_path / "pipeline")
+    assert guess_source(str(tmp_path / "pipeline"))["@misc"] == "spacy-bcrf.PipelineScores.v1"
+    (tmp_path / "hf").mkdir()
+    (tmp_path / "hf/config.json").write_text('{"id2label": {"0": "O", "1": "B-X"}}')
+    assert guess_source(str(tmp_path / "hf"))["@misc"] == "spacy-bcrf.OnnxScores.v1"
+    (tmp_path / "hf/model.safetensors").write_text("")
+    assert guess_source(str(tmp_path / "hf"))["@misc"] == "spacy-bcrf.HuggingFaceScores.v1"
+    with pytest.raises(ValueError, match="expected the folder of a token classifier"):
+        guess_source(str(tmp_path / "nothing"))
+
+
+def test_sources_of_a_config():
+    config = {"a": {"model": {"scores": [{"name": "x"}]}}, "b": {"scores": 3}}
+    assert list(find_sources(config)) == [{"name": "x"}]
