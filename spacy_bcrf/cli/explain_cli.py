@@ -12,6 +12,7 @@ from spacy.cli._util import Opt
 
 from bcrf.io.atomic import write_text
 
+from .errors import spacy_command
 from .options import Model, PipeName
 from .paths import check_output_file
 
@@ -77,12 +78,13 @@ def explain_cli(
     else:
         _print(pipe.tags, found.general, found.features, n)
     if found.n_unnamed:
+        why = "" if found.problem else ", because the corpus does not have them"
         typer.secho(
-            f"{found.n_unnamed:,} features are shown by their keys, because the corpus does "
-            "not have them; expected the training corpus as --corpus",
+            f"{found.n_unnamed:,} features are shown by their keys{why}; expected the training "
+            "corpus as --corpus",
             err=True,
         )
-    return f"python -m spacy bcrf explain {model} --text TEXT"
+    return spacy_command("bcrf", "explain", model, "--text", "TEXT")
 
 
 def _print(

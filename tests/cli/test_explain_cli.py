@@ -92,6 +92,7 @@ def test_features_outside_of_the_corpus(folder):
     DocBin(docs=[spacy.blank("xx")("other")]).to_disk(folder / "other.spacy")
     result = run(folder / "model", "-p", "tagger", "--corpus", folder / "other.spacy")
     assert "features are shown by their keys" in result.output
+    assert "because the corpus does not have them" in result.output
     assert re.search(r"key [0-9a-f]{16}", result.stdout)
 
 
@@ -160,3 +161,12 @@ def test_one_tag_has_no_rival():
     nlp.initialize(lambda: [Example.from_dict(nlp.make_doc("a b"), {"tags": ["X", "X"]})])
     page = lattice_page(pipe, nlp.make_doc("a b"))
     assert page.count(' best"') == 2 and "rival" not in page
+
+
+def test_a_train_corpus_that_is_not_there_is_the_cause(folder, tmp_path):
+    nlp = spacy.load(folder / "model")
+    nlp.config["paths"]["train"] = "gone/train.spacy"
+    nlp.to_disk(tmp_path / "model")
+    result = run(tmp_path / "model", "-p", "tagger")
+    assert "gone/train.spacy" in result.stderr
+    assert "features are shown by their keys; expected the training corpus" in result.stderr
