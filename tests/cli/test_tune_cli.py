@@ -109,7 +109,7 @@ def test_a_setting_that_fails_is_shown(folder, monkeypatch):
 
     monkeypatch.setattr(tuning, "fit_sparse_chain", fail)
     result = run(*COMMAND)
-    assert "the weights are not finite" in result.output and "best.cfg: config" in result.stdout
+    assert "the weights are not finite" in result.output and "higher F than yours" in result.stdout
 
 
 @pytest.fixture
