@@ -11,7 +11,7 @@ from spacy.util import load_model_from_config
 from thinc.api import Config
 
 from spacy_bcrf.corpora.inspection import Inspection
-from spacy_bcrf.pipeline.factories import LINEAR_CHAIN, NER_MODEL, SEGMENTER_MODEL, TAGGER_MODEL
+from spacy_bcrf.pipeline.factories import LINEAR_CHAIN, NER_MODEL, TAGGER_MODEL
 from spacy_bcrf.scores.foreign_labels import find_names
 from spacy_bcrf.scores.token_scores import Scorer
 
@@ -110,9 +110,9 @@ def make_first_config(
         _check_annotation(counts, chosen, named[part])
     shared = {"cnn": "tok2vec", "hybrid": "tok2vec", "transformer": "transformer"}.get(encoder)
     components: dict[str, Any] = {}
-    if shared == "tok2vec" and "segmenter" not in chosen:
+    if shared == "tok2vec":
         components["tok2vec"] = {"factory": "tok2vec", "model": _CNN}
-    elif shared == "transformer":
+    elif shared:
         model = {
             "@architectures": "spacy-transformers.TransformerModel.v3",
             "name": transformer,
@@ -249,10 +249,8 @@ def check_choices(
     for name in pipes:
         if name not in FACTORIES:
             raise ValueError(f"component {name!r}: expected {', '.join(FACTORIES)}")
-    if "segmenter" in pipes and (len(pipes) > 1 or encoder not in ("sparse", "cnn")):
-        raise ValueError(
-            "component segmenter: expected no other component, and --encoder sparse or cnn"
-        )
+    if "segmenter" in pipes and (len(pipes) > 1 or encoder != "sparse"):
+        raise ValueError("component segmenter: expected no other component, and encoder sparse")
     if clusters and encoder not in ("sparse", "hybrid"):
         raise ValueError(f"clusters are features: {encoder} reads none; take sparse or hybrid")
     if scores and encoder not in ("sparse", "hybrid"):
@@ -284,8 +282,6 @@ def _make_model(
         chain |= {"templates": f"{chain['templates']}-brown", "clusters": {"brown": str(clusters)}}
     if shared is None:
         return chain
-    if name == "segmenter":
-        return dict(SEGMENTER_MODEL)
     network: dict[str, Any] = {
         "tok2vec": _LISTENERS[shared],
         "head": {"@layers": "spacy-bcrf.CRF.v1"},
