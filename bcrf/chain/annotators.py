@@ -1,146 +1,346 @@
-"""True tags and annotator reliability from the annotation of several annotators.
+"""True spans, and the precision and coverage of sources, from the votes of these sources.
 
 >>> import numpy as np
->>> from bcrf.chain import annotators
->>> tokens = np.arange(4)
->>> careful, careless = np.eye(2)[[0, 1, 1, 0]], np.eye(2)[[0, 1, 0, 0]]
->>> given = [annotators.Annotation(tokens, tags) for tags in (careful, careful, careless)]
->>> anything = np.ones((2, 2), bool), np.ones(2, bool), np.ones(2, bool)
->>> found = annotators.estimate_truth(given, np.array([4], "int32"), *anything)
->>> found.chain.unary.argmax(axis=1).tolist()
-[0, 1, 1, 0]
+>>> from bcrf.chain import Constraints, SpanTags, viterbi
+>>> from bcrf.chain.annotators import Votes, fit_votes
+>>> zero, looked = np.zeros(1, int), np.ones(4, bool)
+>>> careful, careless = (Votes.of([(1, end, 0)], looked, [[True]]) for end in (3, 2))
+>>> tags = SpanTags(*(np.array([tag]) for tag in (1, 2, 2, 1)))  # BIO
+>>> allowed = np.array([[1, 1, 0], [1, 1, 1], [1, 1, 1]], bool)
+>>> votes, lengths = [careful, careful, careless], np.array([4], "int32")
+>>> model = fit_votes(votes, lengths, tags, Constraints(allowed, allowed[0], allowed[1]))
+>>> viterbi(model.posterior(votes, lengths))[0].tolist()
+[0, 1, 2, 0]
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .crf import CRF
-from .inference import Marginals
-from .potentials import Potentials
+from .potentials import Constraints, Potentials
+from .span_posteriors import SpanTags
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
-RIGHT = 4.0
-"""Prior pseudo-count of the right tag, in each row of a confusion matrix."""
-WRONG = 1.0
-"""Prior pseudo-count of all wrong tags together."""
+PRECISION, SPANS = 0.8, 20.0
+"""Prior precision of a source's label, and the number of spans that it counts for."""
+RIGHT, WRONG = 4.0, 1.0
+"""Prior pseudo-counts of a vote on an entity token: the true tag, and all others together."""
+SHARED = 20.0
+"""The habits of a source at all labels count for this number of tokens of each label."""
+SILENCE = 0.6
+"""Exponent of the probability of silence. Entities that one source finds, others find too: below 1,
+silent sources are not taken for so many independent witnesses."""
+KNOWN = 10.0
+"""The number of tokens that a token with a known tag counts for."""
+NOT_LOOKED, SILENT, BESIDE = -1, 0, 1
+"""What a source says of a token: nothing, no span here, no span beside its own span. From 2 on,
+the tags of its spans."""
 
 
-class Annotation(NamedTuple):
-    """The annotation of one annotator.
+class Votes(NamedTuple):
+    """Votes of a source: M spans that do not overlap.
 
-    tokens: (M,) flat indices of the annotated tokens, each once. tags: (M, T), the probability of
-    each tag by the annotator: one 1 in each row for an annotator who is certain.
+    starts, ends: (M,) flat tokens. symbols: (M,) the labels of the source. looked: (N,) the tokens
+    that it has seen. means: (K, L), the labels that a symbol means; several are alternatives.
+    denies: whether its silence is a vote against all labels; else it abstains. weights: (M,) its
+    own probabilities of the spans.
     """
 
-    tokens: NDArray[np.int64]
-    tags: Floats
+    starts: Ints
+    ends: Ints
+    symbols: Ints
+    weights: Floats
+    looked: NDArray[np.bool_]
+    means: NDArray[np.bool_]
+    denies: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        spans: ArrayLike,
+        looked: NDArray[np.bool_],
+        means: ArrayLike,
+        denies: bool = False,
+        weights: ArrayLike | None = None,
+    ) -> "Votes":
+        """Make votes of rows (start, end, symbol)."""
+        starts, ends, symbols = np.asarray(spans, dtype="int64").reshape(-1, 3).T
+        own = np.ones(len(starts)) if weights is None else np.asarray(weights, dtype="float64")
+        return cls(starts, ends, symbols, own, looked, np.asarray(means, dtype=bool), denies)
+
+    @staticmethod
+    def join(parts: Sequence["Votes"]) -> "Votes":
+        """Return the votes of one source on several batches as one batch."""
+        shifts = np.cumsum([0, *(len(part.looked) for part in parts[:-1])])
+        moved = [
+            (part.starts + shift, part.ends + shift, *part[2:5])
+            for part, shift in zip(parts, shifts.tolist(), strict=True)
+        ]
+        s, e, k, w, looked = (np.concatenate(column) for column in zip(*moved, strict=True))
+        return Votes(s, e, k, w, looked, parts[0].means, parts[0].denies)
 
 
-class Estimate(NamedTuple):
-    """What `estimate_truth` finds.
+class _Said(NamedTuple):
+    """What a source says of each token (N,), and its probability of it (N,); None for certain."""
 
-    chain: potentials of the posterior of the true tags, float64. confusions: by annotator, (T, T),
-    the probability of the annotator's tag (column) for a true tag (row). log_posteriors: the
-    objective after each iteration.
+    symbols: NDArray[np.int32]
+    weights: Floats | None
+
+
+def _encode(votes: Votes, lengths: NDArray[np.int32], tags: SpanTags) -> _Said:
+    """Return what a source says of tokens, with the prefixes of the first label's tags."""
+    first, inside, last, single = (int(of_label[0]) - 1 for of_label in tags)
+    n_prefixes = max(first, inside, last, single) + 1
+    said = np.where(votes.looked, SILENT, NOT_LOOKED).astype("int32")
+    ends = np.repeat(lengths.cumsum(), lengths)
+    before = votes.starts[np.append(True, ends[1:] == ends[:-1])[votes.starts]] - 1
+    after = votes.ends[votes.ends < ends[votes.starts]]
+    said[before] = said[after] = BESIDE
+    offsets = 2 + n_prefixes * votes.symbols
+    sizes = votes.ends - votes.starts
+    tokens = np.repeat(votes.starts, sizes) + _count_up(sizes)
+    said[tokens] = np.repeat(offsets + inside, sizes)
+    said[votes.ends - 1] = offsets + last
+    said[votes.starts] = offsets + first
+    alone = sizes == 1
+    said[votes.starts[alone]] = offsets[alone] + single
+    if (votes.weights == 1).all():
+        return _Said(said, None)
+    weights = np.ones(len(said))
+    weights[tokens] = np.repeat(votes.weights, sizes)
+    return _Said(said, weights)
+
+
+def _count_up(sizes: Ints) -> Ints:
+    """Return 0, 1, .. for each size."""
+    return np.arange(sizes.sum()) - np.repeat(sizes.cumsum() - sizes, sizes)
+
+
+@dataclass(frozen=True)
+class VoteModel:
+    """A chain over true tags, and what each source says given the true tag.
+
+    emissions: by source, (T, 2 + K P), the logarithms, weighted. log_moves, log_first: of the chain
+    (T, T) and (T,). ends: tags that may end a sequence (T,). weights: of the sources (S,), below 1
+    for near-copies. correlations: (S, S) of what two sources say, given the true tags.
     """
 
-    chain: Potentials
-    confusions: list[Floats]
-    log_posteriors: list[float]
+    tags: SpanTags
+    emissions: list[Floats]
+    log_moves: Floats
+    log_first: Floats
+    ends: NDArray[np.bool_]
+    weights: Floats
+    correlations: Floats
+
+    def posterior(self, votes: Sequence[Votes], lengths: NDArray[np.int32]) -> Potentials:
+        """Return the chain of the true tags of sequences, given votes. lengths: (B,)."""
+        said = [_encode(of_source, lengths, self.tags) for of_source in votes]
+        return self._score(said, lengths)
+
+    def _score(self, said: Sequence[_Said], lengths: NDArray[np.int32]) -> Potentials:
+        n = int(lengths.sum())
+        unary = np.zeros((n, len(self.log_first)))
+        for table, (symbols, weights) in zip(self.emissions, said, strict=True):
+            # The last row is of NOT_LOOKED.
+            rows = np.append(table.T, np.zeros((1, len(unary.T))), axis=0)
+            if weights is None:
+                unary += rows[symbols]
+            else:
+                unary += weights[:, None] * rows[symbols] + (1 - weights)[:, None] * rows[SILENT]
+        empty = Potentials(unary, self.log_moves, lengths)
+        unary[empty.starts] += self.log_first
+        unary[np.ix_(empty.ends, ~self.ends)] = -np.inf
+        return empty
 
 
-def estimate_truth(
-    annotations: list[Annotation],
+def fit_votes(
+    votes: Sequence[Votes],
     lengths: NDArray[np.int32],
-    transitions: NDArray[np.bool_],
-    start: NDArray[np.bool_],
-    end: NDArray[np.bool_],
-    n_iter: int = 100,
-    tolerance: float = 1e-5,
-) -> Estimate:
-    """Estimate the true tags and the confusion matrix of each annotator by EM.
+    tags: SpanTags,
+    constraints: Constraints,
+    known: NDArray[np.int32] | None = None,
+    n_iter: int = 20,
+    tolerance: float = 1e-4,
+) -> VoteModel:
+    """Estimate sources, and a chain over true tags, from votes.
 
-    The model is that of Dawid and Skene (1979), tokens as items and tags as classes, with a
-    first-order Markov chain over the true tags in place of independent ones. It is the hidden
-    Markov model of Nguyen et al. (2017) with full confusion matrices. An annotator's tag depends on
-    the true tag of its token alone. An uncertain annotation (p of several tags) counts as p
-    annotations of each.
+    A hidden Markov model with few effective parameters a source. For each label and prefix, the
+    coverage: whether the source says anything of a token. Given that it does: the true tag, another
+    prefix, another label, or a token beside its span; labels share these habits. For O, as many
+    false spans as its precision says.
 
-    The E-step computes the marginals of the chain, so the true tags are valid under the
-    constraints. The M-step sets all probabilities to expected counts plus the pseudo-counts of
-    Dirichlet priors: `RIGHT` and `WRONG` for confusions, 1 in all for each row of the transitions
-    and for the first tags. So the log-posterior never decreases. EM starts from the annotators'
-    mean and ends when the log-posterior per token grows by less than `tolerance`.
+    What votes tell about is where sources differ, so EM fits these habits alone. No vote tells
+    whether a span that one source proposes exists: a full model (Dawid and Skene 1979; Nguyen et
+    al. 2017 on chains) explains rare and precise sources by few entities. So coverage stays that of
+    the start, the mean of those who vote, and precision stays its prior, unless gold tells more.
+    Hence all starts end alike. Lison et al. (2020) fit such a chain with full emissions; Li et al.
+    (2022) show that few parameters estimate sources better.
 
-    annotations: by annotator. lengths: (B,) of the sequences, with N tokens in all.
-    transitions, start, end: allowed transitions `[from, to]` (T, T), first and last tags (T,).
-
-    O(N T^2) time an iteration and O(N T + A T^2) memory for A annotators. Raises ValueError without
-    annotators or with a tag of another number, and if no labeling is allowed.
+    votes: by source. lengths: (B,) of the sequences with N tokens in all. tags: of the labels.
+    known: true tags (N,), -1 where unknown. O(N (S T + T^2)) an iteration. ValueError for no votes.
     """
-    if not annotations:
-        raise ValueError("expected the annotation of at least one annotator, got none")
-    n_tags, n_tokens = len(start), int(lengths.sum())
-    for tokens, tags in annotations:
-        if tags.shape != (len(tokens), n_tags):
-            raise ValueError(f"tags must be {(len(tokens), n_tags)}, got {tags.shape}")
-    prior = np.full((n_tags, n_tags), WRONG / max(n_tags - 1, 1))
-    np.fill_diagonal(prior, RIGHT)
-    moves = transitions / transitions.sum(axis=1, keepdims=True).clip(min=1)
-    first = start / max(start.sum(), 1)
-    empty = Potentials(np.zeros((n_tokens, n_tags)), np.zeros((n_tags, n_tags)), lengths)
-
-    def maximize(unary: Floats, counts: Floats) -> tuple[list[Floats], Potentials, float]:
-        """Return confusions, chain and log-prior from expected tags (N, T) and transitions."""
-        confusions = [_normalize(prior + unary[tokens].T @ tags) for tokens, tags in annotations]
-        starts = np.where(start, unary[empty.starts].sum(axis=0), 0)
-        log_moves, log_first = (
-            _log(_normalize(counted)) for counted in (counts + moves, (starts + first)[None])
-        )
-        scores = np.zeros_like(empty.unary)
-        for confusion, (tokens, tags) in zip(confusions, annotations, strict=True):
-            scores[tokens] += tags @ np.log(confusion).T
-        scores[empty.starts] += log_first[0]
-        scores[np.ix_(empty.ends, ~end)] = -np.inf
-        log_prior = sum(float((prior * np.log(confusion)).sum()) for confusion in confusions)
-        log_prior += _expected(moves, log_moves) + _expected(first[None], log_first)
-        chain = empty.with_scores(scores, log_moves)
-        return confusions, chain, log_prior
-
-    votes = np.full((n_tokens, n_tags), 1e-2 / n_tags)
-    for tokens, tags in annotations:
-        votes[tokens] += tags
-    votes = _normalize(votes)
-    inner = empty.inner_edges
-    counts = np.where(transitions, votes[inner].T @ votes[inner + 1], 0)
-    confusions, chain, log_prior = maximize(votes, counts)
-    values: list[float] = []
+    if not any(len(of_source.starts) for of_source in votes):
+        raise ValueError("expected a span of a source or more, got none")
+    fit = _Fit(votes, lengths, tags, constraints, known)
+    unary, edges = fit.start()
+    start, moves = fit.count(unary), edges
+    counts = start
     for _ in range(n_iter):
+        model = fit.maximize(counts, start, unary, moves)
+        chain = model._score(fit.said, lengths)
+        chain.unary[~fit.allowed] = -np.inf
         found = CRF().infer(chain, "sum")
         if not (found.value > -np.inf).all():
-            raise ValueError("the constraints allow no labeling of a sequence")
-        values.append(float(found.value.sum()) + log_prior)
-        if len(values) > 1 and values[-1] - values[-2] < tolerance * max(n_tokens, 1):
-            break
+            raise ValueError("the constraints and the known tags allow no labeling of a sequence")
         assert found.unary is not None and found.edges is not None
-        confusions, chain, log_prior = maximize(found.unary, found.edges)
-    return Estimate(chain, confusions, values)
+        previous, unary, moves = unary, found.unary, found.edges
+        counts = fit.count(unary)
+        if abs(unary - previous).mean() < tolerance:
+            break
+    return model
 
 
-def agreement(marginals: Marginals, annotation: Annotation) -> tuple[float, float]:
-    """Return expected recall and precision of an annotator on tokens with other tags than tag 0.
+class _Fit:
+    """Counts and parameters of `fit_votes`."""
 
-    marginals: of the true tags (N, T). 1 without such tokens.
-    """
-    true, own = marginals.unary[annotation.tokens, 1:], annotation.tags[:, 1:]
-    right = float((true * own).sum())
-    recall, precision = (
-        right / total if total > 0 else 1.0 for total in (float(true.sum()), float(own.sum()))
-    )
-    return recall, precision
+    def __init__(
+        self,
+        votes: Sequence[Votes],
+        lengths: NDArray[np.int32],
+        tags: SpanTags,
+        constraints: Constraints,
+        known: NDArray[np.int32] | None,
+    ) -> None:
+        self.votes, self.tags, self.constraints = votes, tags, constraints
+        self.said = [_encode(of_source, lengths, tags) for of_source in votes]
+        self.n_tags, self.n_labels = len(constraints.start), len(tags.first)
+        self.n_prefixes = (self.n_tags - 1) // self.n_labels
+        n_tokens = int(lengths.sum())
+        self.known = np.full(n_tokens, -1, "int32") if known is None else known
+        self.is_known = self.known >= 0
+        self.allowed = ~self.is_known[:, None] | (self.known[:, None] == np.arange(self.n_tags))
+        self.empty = Potentials(
+            np.zeros((n_tokens, self.n_tags)), np.zeros((self.n_tags,) * 2), lengths
+        )
+        # Gold counts for more: votes are many.
+        self.importance = np.where(self.is_known, KNOWN, 1.0)
+
+    def start(self) -> tuple[Floats, Floats]:
+        """Return the mean of those who vote: tags (N, T), and transitions (T, T)."""
+        mean = np.zeros((len(self.known), self.n_tags))
+        for (symbols, weights), votes in zip(self.said, self.votes, strict=True):
+            table = np.zeros((2 + len(votes.means) * self.n_prefixes, self.n_tags))
+            shares = votes.means / votes.means.sum(axis=1, keepdims=True).clip(min=1)
+            table[2:, 1:] = np.kron(shares, np.eye(self.n_prefixes))
+            says = np.flatnonzero(symbols > BESIDE)
+            own = 1.0 if weights is None else weights[says, None]
+            mean[says] += own * table[symbols[says]]
+        voted = mean.any(axis=1)
+        for (symbols, _), votes in zip(self.said, self.votes, strict=True):
+            is_o = (symbols == BESIDE) | (votes.denies & (symbols == SILENT))
+            mean[voted & is_o, 0] += 1
+        mean[~voted, 0] = 1
+        mean[self.is_known] = self.allowed[self.is_known]
+        mean = _normalize(mean)
+        inner = self.empty.inner_edges
+        return mean, mean[inner].T @ mean[inner + 1]
+
+    def count(self, unary: Floats) -> list[Floats]:
+        """Return the expected counts of what each source says (T, 2 + K P), by true tag."""
+        counts: list[Floats] = []
+        for (symbols, weights), votes in zip(self.said, self.votes, strict=True):
+            n_symbols = 2 + len(votes.means) * self.n_prefixes
+            looked = symbols > NOT_LOOKED
+            own = self.importance[looked] * (1.0 if weights is None else weights[looked])
+            counts.append(
+                np.array(
+                    [
+                        np.bincount(symbols[looked], column[looked] * own, n_symbols)
+                        for column in unary.T
+                    ]
+                )
+            )
+        return counts
+
+    def maximize(
+        self, counts: list[Floats], start: list[Floats], unary: Floats, edges: Floats
+    ) -> VoteModel:
+        """Return the model of expected counts, and of the counts of the start."""
+        transitions, may_start = self.constraints.transitions, self.constraints.start
+        moves = transitions / transitions.sum(axis=1, keepdims=True).clip(min=1)
+        first = may_start * unary[self.empty.starts].sum(axis=0) + may_start / may_start.sum()
+        emissions = [
+            self._emit(*of_source)
+            for of_source in zip(counts, start, self.votes, self.said, strict=True)
+        ]
+        s = len(emissions)
+        return VoteModel(
+            self.tags,
+            emissions,
+            _log(_normalize(np.where(transitions, edges, 0) + moves)),
+            _log(_normalize(first[None]))[0],
+            self.constraints.end,
+            np.ones(s),
+            np.eye(s),
+        )
+
+    def _emit(self, counts: Floats, start: Floats, votes: Votes, said: _Said) -> Floats:
+        """Return the log-probabilities of what a source says (T, 2 + K P), by true tag."""
+        n_labels, n_prefixes = self.n_labels, self.n_prefixes
+        k = len(votes.means)
+        spans = start[:, 2:].sum(axis=0).reshape(k, n_prefixes)
+        shares = (spans + 0.1) / (spans + 0.1).sum()
+        means = votes.means.T[:, None, :, None]
+        by_tag = counts[1:, 2:].reshape(n_labels, n_prefixes, k, n_prefixes)
+        right = np.where(means, by_tag, 0).sum(axis=2)
+        wrong = np.where(means, 0, by_tag).sum(axis=(2, 3))
+        beside = counts[1:, BESIDE].reshape(n_labels, n_prefixes)
+        # What it says of a token, given that it says something: beside, the prefixes, wrong.
+        habits = np.concatenate([beside[..., None], right, wrong[..., None]], axis=2)
+        prior = np.full((n_prefixes, n_prefixes + 2), WRONG / (n_prefixes + 1))
+        prior[np.arange(n_prefixes), np.arange(n_prefixes) + 1] += RIGHT
+        habits = _normalize(habits + SHARED * _normalize(habits.sum(axis=0) + prior))
+        at_start = start[1:].reshape(n_labels, n_prefixes, -1)
+        said_any, n = at_start[..., BESIDE:].sum(axis=2), at_start.sum(axis=2)
+        of_label = (said_any.sum(axis=1) + 0.5) / (n.sum(axis=1) + 1)
+        coverage = (said_any + 2.5 * SHARED * of_label[:, None]) / (n + 2.5 * SHARED)
+        found = np.zeros((n_labels, n_prefixes, k, n_prefixes))
+        for is_right, mass in ((True, habits[..., 1:-1]), (False, habits[..., -1:])):
+            chosen = np.where(is_right == votes.means.T, shares.sum(axis=1), 0)
+            chosen = chosen / chosen.sum(axis=1, keepdims=True).clip(min=1e-300)
+            found += chosen[:, None, :, None] * mass[:, :, None]
+        table = np.empty((self.n_tags, counts.shape[1]))
+        exponent = 1.0 if votes.denies else SILENCE
+        table[1:, SILENT] = (1 - coverage).ravel() ** exponent
+        table[1:, BESIDE] = (coverage * habits[..., 0]).ravel()
+        table[1:, 2:] = (coverage[..., None, None] * found).reshape(self.n_tags - 1, -1)
+        false = self._false_spans(spans, said) / start[0].sum().clip(min=1)
+        table[0, BESIDE] = max(start[0, BESIDE], 1) / start[0].sum().clip(min=1)
+        table[0, 2:] = false.ravel()
+        # Where its spans are decides which tokens are beside them.
+        table[0, SILENT] = (1 - min(false.sum(), 0.5)) ** exponent
+        return _log(table)
+
+    def _false_spans(self, spans: Floats, said: _Said) -> Floats:
+        """Return how many tokens of spans (K, P) are O."""
+        known = said.symbols[self.is_known]
+        size = spans.size + 2
+        on_gold = np.bincount(known[known >= 0], minlength=size)[2:]
+        is_o = known[(known >= 0) & (self.known[self.is_known] == 0)]
+        false = np.bincount(is_o, minlength=size)[2:]
+        of_symbol = [x.reshape(spans.shape).sum(axis=1) for x in (false, on_gold)]
+        rate = (of_symbol[0] + SPANS * (1 - PRECISION)) / (of_symbol[1] + SPANS)
+        n = spans.sum(axis=1, keepdims=True)
+        # The coverage counts all spans as right: the odds of a false one make up for it.
+        odds = (rate / (1 - rate))[:, None]
+        return (spans + 0.1) / (n + 0.1 * self.n_prefixes) * (n + 0.5) * odds
 
 
 def _normalize(counts: Floats) -> Floats:
@@ -150,8 +350,3 @@ def _normalize(counts: Floats) -> Floats:
 def _log(probabilities: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         return np.log(probabilities)
-
-
-def _expected(counts: Floats, logs: Floats) -> float:
-    """Sum counts * logs over positive counts."""
-    return float((counts[counts > 0] * logs[counts > 0]).sum())

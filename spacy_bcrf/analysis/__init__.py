@@ -15,6 +15,7 @@ from .control import control as control
 from .control.monitor import monitor as monitor
 from .control.thresholds import list_promises as list_promises
 from .distill import distill as distill
+from .distill import distill_aggregated as distill_aggregated
 from .distill import distill_annotators as distill_annotators
 from .explain import explain as explain
 from .extend import extend as extend

@@ -1,143 +1,503 @@
-"""Soft gold of entities from several annotators, or from weighted candidates."""
+"""`aggregate`: entities of documents, and figures of sources, from the votes of these sources."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.attrs import ENT_IOB, ENT_TYPE  # type: ignore[import-not-found]
+from spacy.tokens import Doc, DocBin, Span
+from spacy.vocab import Vocab
+from tqdm import tqdm
 
-from bcrf.chain import CRF, Marginals, Potentials
-from bcrf.chain.annotators import Annotation, agreement, estimate_truth
-from spacy_bcrf.annotation.arrays import doc_lengths, find_bounds
-from spacy_bcrf.corpora.formats.annotators import Annotated, Candidate
-from spacy_bcrf.pipeline.codecs.entities import EntityCodec
+from bcrf.chain import CRF, Constraints, Potentials, entropy, span_posteriors, viterbi
+from bcrf.chain.annotators import VoteModel, Votes, fit_votes
+from bcrf.io.atomic import replacing
+from bcrf.schemes import get_scheme
+from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, is_first, read_docs
+from spacy_bcrf.annotation.entity_tags import EntityTags
+from spacy_bcrf.corpora.identity import keep_identity
+
+from .repeats import Repeats
+from .result import Result
+from .sources import Source
+
+SCHEME = get_scheme("BILUO")
+MAX_FIT = 1_000_000
+"""Number of tokens that the model is fitted on, about: whole shards in random order."""
+N_SHOWN = 50
+"""Number of conflicts, and of documents to annotate, that a result lists."""
+NEAR_COPY = 0.5
+"""Smallest correlation, given the entities, of two sources that are called near-copies."""
+
+REPEATS = Source("repeats", lambda docs: [None] * len(docs))
+"""The texts themselves as a source, see `Repeats`."""
 
 
-class Reliability(NamedTuple):
-    """Reliability of an annotator.
+class Share(NamedTuple):
+    """The share `value` of `n`, with its 95% interval by Wilson (1927); None of nothing.
 
-    n_docs: number of documents. recall, precision: expected ones of the tokens in entities.
+    true: the share on gold documents, None without.
+    """
+
+    n: float
+    value: float | None
+    low: float | None
+    high: float | None
+    true: float | None
+
+
+class Figures(NamedTuple):
+    """Estimated figures of a source for a label: of its spans, and of the entities it looked at."""
+
+    label: str
+    precision: Share
+    recall: Share
+
+
+@dataclass(repr=False)
+class Aggregated(Result):
+    """What sources tell of documents.
+
+    n_entities: of the best labelings, by label. figures: of each source, by label. weights: of each
+    source, 1 for one that is nobody's copy. agreement: (S, S), of the spans of a row's source, the
+    share that the column's source has too. copies: pairs of near-copies, and their correlation.
+    conflicts: places where sources differ, the most uncertain first. unsure: documents whose gold
+    annotation would tell most. n_reused: number of shards with votes of an earlier call.
     """
 
     n_docs: int
-    recall: float
-    precision: float
+    n_entities: dict[str, int]
+    figures: dict[str, list[Figures]]
+    weights: dict[str, float]
+    agreement: NDArray[np.float64]
+    copies: list[tuple[str, str, float]]
+    conflicts: list[dict[str, Any]]
+    unsure: list[dict[str, Any]]
+    notes: list[str]
+    n_reused: int = 0
+
+    def __repr__(self) -> str:
+        return f"{sum(self.n_entities.values()):,} entities in {self.n_docs:,} documents"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the table as text."""
+        rows = self.rows()
+        sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            yield "  ".join(map(str.ljust, row, sizes)).rstrip()
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of a table, with a header."""
+        rows = [
+            (name, one.label, f"{one.precision.n:,.0f}", _show(one.precision), _show(one.recall))
+            for name, of_source in self.figures.items()
+            for one in of_source
+            if one.precision.n
+        ]
+        return [("source", "label", "spans", "precision", "recall"), *rows]
 
 
-class Crowd(NamedTuple):
-    """What annotators tell about documents.
+def _show(share: Share) -> str:
+    return "-" if share.value is None else f"{share.value:.3f}"
 
-    targets: marginals by document, with edges. reliability: by annotator, empty for a single one.
+
+def aggregate(
+    docs: Iterable[Doc],
+    sources: Sequence[Source],
+    labels: Sequence[str],
+    output: Path,
+    *,
+    gold: Sequence[Doc] = (),
+    folder: Path | None = None,
+    identity: Mapping[str, Any] | None = None,
+    shard_size: int = 1000,
+    seed: int = 0,
+    corpus: str = "the corpus",
+) -> Aggregated:
+    """Estimate the entities of documents from sources that may be wrong or silent.
+
+    `chain.annotators.fit_votes` estimates the sources. `output`, an existing folder, gets two files
+    a shard: the documents with the entities of their best labelings (.spacy), and the chain of all
+    labelings (.npz), from which `distill` learns.
+
+    docs: read once, with one shard in memory. labels: of the entities. gold: documents with known
+    entities; they improve the estimates, and give the true figures of the sources. folder: keeps
+    the votes, so that the same call resumes. identity: of sources and documents; another one than
+    that of an earlier call is an error. corpus: its name, for errors. ValueError without documents
+    or votes, and for a label of a source that nobody mapped.
     """
+    with TemporaryDirectory() as temporary:
+        target = Path(temporary) if folder is None else folder
+        if identity is not None:
+            keep_identity(target / "manifest.json", identity)
+        paths, n_reused = _collect(docs, sources, labels, target, shard_size)
+        if not paths:
+            raise ValueError(f"{corpus}: there are no texts")
+        of_gold = _vote(gold, sources, labels) if gold else None
+        merger = _fit(paths, sources, labels, of_gold, seed, corpus)
+        judge = _Judge(merger, [*sources, REPEATS], labels, of_gold)
+        for path in tqdm(paths, "aggregating", unit="shards", delay=1):
+            shard = _read_votes(path, sources, labels)
+            _write_shard(output / path.name, shard.docs, *judge.add(shard), labels)
+        return judge.result(n_reused)
 
-    targets: list[Marginals]
-    reliability: dict[str, Reliability]
+
+class _Shard(NamedTuple):
+    """Documents, the votes of each source, their number of overlaps, and known tags (N,)."""
+
+    docs: Sequence[Doc]
+    lengths: NDArray[np.int32]
+    votes: list[Votes]
+    n_overlaps: NDArray[np.int64]
+    tags: NDArray[np.int32]
 
 
-def aggregate(annotated: Sequence[Annotated], codec: EntityCodec) -> Crowd:
-    """Return the soft gold of documents.
+def _collect(
+    docs: Iterable[Doc],
+    sources: Sequence[Source],
+    labels: Sequence[str],
+    folder: Path,
+    size: int,
+) -> tuple[list[Path], int]:
+    """Write the votes of the missing shards. RETURNS all shards, and how many there were."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths: list[Path] = []
+    n_reused, reading = 0, iter(docs)
+    with tqdm(desc="voting", unit="docs", delay=1) as bar:
+        while of_shard := list(islice(reading, size)):
+            paths.append(folder / f"{len(paths):06d}")
+            if paths[-1].with_suffix(".npz").exists():
+                n_reused += 1
+            else:
+                _write_votes(paths[-1], _vote(of_shard, sources, labels))
+            bar.update(len(of_shard))
+    return paths, n_reused
 
-    A single annotator's candidates are the soft gold. Several annotators are weighted by EM, see
-    `chain.annotators.estimate_truth`. ValueError for candidates whose weights exclude each other.
-    """
-    docs = [one.doc for one in annotated]
-    names = sorted({name for one in annotated for name in one.by_annotator})
-    marginals = [
-        {name: candidate_marginals(one, found, codec) for name, found in one.by_annotator.items()}
-        for one in annotated
-    ]
-    if len(names) == 1:
-        return Crowd([by_name[names[0]] for by_name in marginals], {})
-    bounds = find_bounds(docs)
-    annotations = []
-    for name in names:
-        of_name = [i for i, one in enumerate(annotated) if name in one.by_annotator]
-        tokens = [np.arange(*bounds[i]) for i in of_name]
-        tags = [marginals[i][name].unary for i in of_name]
-        annotations.append(Annotation(np.concatenate(tokens), np.concatenate(tags)))
-    constraints = codec.constraints
-    estimate = estimate_truth(
-        annotations,
-        doc_lengths(docs),
-        constraints.transitions,
-        constraints.start,
-        constraints.end,
+
+def _vote(docs: Sequence[Doc], sources: Sequence[Source], labels: Sequence[str]) -> _Shard:
+    """Return votes on documents, whose entities are the known tags."""
+    votes, n_overlaps = zip(*(source.vote(docs, labels) for source in sources), strict=True)
+    lengths = doc_lengths(docs)
+    types = [docs[0].vocab.strings[label] for label in labels]
+    entities = EntityTags(SCHEME, labels, types)
+    iob, kind = read_docs(docs, (ENT_IOB, ENT_TYPE)).T
+    tags, _ = entities.encode(iob, kind, is_first(lengths))
+    return _Shard(docs, lengths, list(votes), np.array(n_overlaps), tags)
+
+
+def _write_votes(path: Path, shard: _Shard) -> None:
+    with replacing(path.with_suffix(".spacy")) as part:
+        DocBin(["ORTH", "SPACY"], docs=shard.docs).to_disk(part)
+    spans = [np.stack(of_source[:3], axis=1) for of_source in shard.votes]
+    with replacing(path.with_suffix(".npz")) as part:
+        np.savez(
+            part,
+            sizes=list(map(len, spans)),
+            spans=np.concatenate(spans),
+            weights=np.concatenate([of_source.weights for of_source in shard.votes]),
+            looked=np.packbits([of_source.looked for of_source in shard.votes], axis=1),
+            n_overlaps=shard.n_overlaps,
+        )
+
+
+def _read_votes(path: Path, sources: Sequence[Source], labels: Sequence[str]) -> _Shard:
+    try:
+        docs = list(DocBin().from_disk(path.with_suffix(".spacy")).get_docs(Vocab()))
+        with np.load(path.with_suffix(".npz")) as arrays:
+            sizes, spans, weights, looked, n_overlaps = (
+                arrays[key] for key in ("sizes", "spans", "weights", "looked", "n_overlaps")
+            )
+    except Exception as error:  # zlib, MessagePack, NumPy and ZIP raise their own
+        damaged = f"{path}.spacy or .npz is damaged ({error}); delete both and start again"
+        raise ValueError(damaged) from error
+    lengths, cuts = doc_lengths(docs), sizes.cumsum()[:-1]
+    n_tokens = int(lengths.sum())
+    columns = zip(
+        np.split(spans, cuts),
+        np.split(weights, cuts),
+        np.unpackbits(looked, axis=1, count=n_tokens).astype(bool),
+        sources,
+        strict=True,
     )
-    truth = CRF().marginals(estimate.chain)
-    reliability = {}
-    for name, annotation in zip(names, annotations, strict=True):
-        n_docs = sum(name in one.by_annotator for one in annotated)
-        reliability[name] = Reliability(n_docs, *agreement(truth, annotation))
-    targets = [_of_document(estimate.chain, *bound) for bound in bounds]
-    return Crowd(targets, reliability)
+    votes = [
+        Votes.of(s, seen, source.means(labels), source.denies, w) for s, w, seen, source in columns
+    ]
+    return _Shard(docs, lengths, votes, n_overlaps, np.full(n_tokens, UNKNOWN, dtype="int32"))
 
 
-def _of_document(chain: Potentials, start: int, end: int) -> Marginals:
-    lengths = np.array([end - start], dtype="int32")
-    one = Potentials(chain.unary[start:end], chain.transitions, lengths).astype("float32")
-    return CRF().marginals(one, edges=True)
+@dataclass
+class _Merger:
+    """A model of the votes of the sources, the repeats of what it finds, and a model of both."""
+
+    of_sources: VoteModel
+    repeats: Repeats
+    labels: Sequence[str]
+    model: VoteModel
+
+    def add_repeats(self, shard: _Shard) -> list[Votes]:
+        """Return the votes on a shard, with the repeats as a further source."""
+        tags, _ = viterbi(self.of_sources.posterior(shard.votes, shard.lengths))
+        found = self.repeats.find(shard.docs, _spans(tags, shard.lengths), tags, _voted(shard))
+        missed = np.zeros(len(tags), dtype=bool)
+        for start, end, _ in found:
+            missed[start:end] = True
+        # That no source found it is no evidence against a repeat.
+        votes = [each._replace(looked=each.looked & ~missed) for each in shard.votes]
+        return [*votes, Votes.of(found, np.ones_like(missed), np.eye(len(self.labels)))]
 
 
-def candidate_marginals(
-    annotated: Annotated, candidates: Sequence[Candidate], codec: EntityCodec
-) -> Marginals:
-    """Return the marginals of one annotator's weighted candidates, (n, T) and (n, T, T).
-
-    One candidate of each group of overlapping ones is an entity, with the probability of its
-    weight, or none. The groups are independent. So the marginals are exact. ValueError names the
-    place if the weights of a group sum to more than 1.
-    """
-    n, n_tags = len(annotated.doc), len(codec.tags)
-    unary = np.zeros((n, n_tags), dtype="float32")
-    unary[:, 0] = 1
-    edges = np.zeros((n, n_tags, n_tags), dtype="float32")
-    groups: list[list[Candidate]] = []
-    end = -1
-    for candidate in sorted(candidates):
-        if candidate.start >= end:
-            groups.append([])
-        groups[-1].append(candidate)
-        end = max(end, candidate.end)
-    inner: list[tuple[int, int]] = []
-    for group in groups:
-        total = sum(candidate.weight for candidate in group)
-        if total > 1 + 1e-6:
-            names = ", ".join(
-                f"{annotated.doc[c.start : c.end].text!r} {c.label} {c.weight:g}" for c in group
-            )
-            raise ValueError(
-                f"{annotated.place}: overlapping candidates exclude each other, but their weights "
-                f"sum to {total:g}: {names}"
-            )
-        start, end = group[0].start, max(c.end for c in group)
-        inner.append((start, end))
-        unary[start:end] = 0
-        for tags, weight in _labelings(group, start, end, codec):
-            at = np.arange(start, end)
-            unary[at, tags] += weight
-            edges[at[:-1], tags[:-1], tags[1:]] += weight
-    inside = np.zeros(max(n - 1, 0), dtype=bool)
-    for start, end in inner:
-        inside[start : end - 1] = True
-    at = np.flatnonzero(~inside)
-    edges[at] = unary[at][:, :, None] * unary[at + 1][:, None, :]
-    return Marginals(unary, edges)
+def _spans(tags: NDArray[np.int32], lengths: NDArray[np.int32]) -> list[tuple[int, int, int]]:
+    columns = SCHEME.decode_ids(tags, lengths)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _labelings(
-    group: Sequence[Candidate], start: int, end: int, codec: EntityCodec
-) -> list[tuple[NDArray[np.int64], float]]:
-    """Return the tags (end - start,) of each candidate, and of none of them, with weights."""
-    spans = codec.entities.span_tags
-    none = np.zeros(end - start, dtype="int64")
-    found = [(none, max(0.0, 1 - sum(candidate.weight for candidate in group)))]
-    for candidate in group:
-        label = codec.labels.index(candidate.label)
-        tags = none.copy()
-        a, b = candidate.start - start, candidate.end - start
-        tags[a:b] = spans.inside[label]
-        tags[b - 1], tags[a] = spans.last[label], spans.first[label]
-        if b - a == 1:
-            tags[a] = spans.single[label]
-        found.append((tags, candidate.weight))
-    return found
+def _voted(shard: _Shard) -> NDArray[np.bool_]:
+    """Return a mask (N,) of the tokens with a vote, or a known tag."""
+    mask = shard.tags != UNKNOWN
+    for of_source in shard.votes:
+        for start, end in zip(of_source.starts.tolist(), of_source.ends.tolist(), strict=True):
+            mask[start:end] = True
+    return mask
+
+
+def _fit(
+    paths: Sequence[Path],
+    sources: Sequence[Source],
+    labels: Sequence[str],
+    gold: _Shard | None,
+    seed: int,
+    corpus: str,
+) -> _Merger:
+    """Fit the models on gold documents, and on shards in random order."""
+    parts = [] if gold is None else [gold]
+    n_tokens = 0
+    for i in np.random.default_rng(seed).permutation(len(paths)).tolist():
+        parts.append(_read_votes(paths[i], sources, labels))
+        n_tokens += len(parts[-1].tags)
+        if n_tokens > MAX_FIT:
+            break
+    lengths = np.concatenate([part.lengths for part in parts])
+    if not any(len(of_source.starts) for part in parts for of_source in part.votes):
+        names = ", ".join(source.name for source in sources)
+        raise ValueError(
+            f"{corpus}: no source proposes a span in {len(lengths):,} documents ({names}); nothing "
+            "can be learned"
+        )
+    known = np.concatenate([part.tags for part in parts])
+    constraints = Constraints(
+        SCHEME.transitions(labels), SCHEME.starts(labels), SCHEME.ends(labels)
+    )
+
+    def fit(by_part: Iterable[Sequence[Votes]]) -> VoteModel:
+        votes = [Votes.join(of_source) for of_source in zip(*by_part, strict=True)]
+        return fit_votes(votes, lengths, SCHEME.span_tags(labels), constraints, known)
+
+    model = fit(part.votes for part in parts)
+    merger = _Merger(model, Repeats(), labels, model)
+    for part in parts:
+        tags, _ = viterbi(model.posterior(part.votes, part.lengths))
+        merger.repeats.learn(part.docs, _spans(tags, part.lengths), tags, _voted(part))
+    merger.model = fit(map(merger.add_repeats, parts))
+    return merger
+
+
+class _Judge:
+    """Sums of what the sources and the model say, shard by shard."""
+
+    def __init__(
+        self,
+        merger: _Merger,
+        sources: Sequence[Source],
+        labels: Sequence[str],
+        gold: _Shard | None,
+    ) -> None:
+        s, n_labels = len(sources), len(labels)
+        self.merger, self.sources, self.labels = merger, sources, labels
+        self.n_docs, self.n_overlaps = 0, np.zeros(s, dtype="int64")
+        self.n_entities = np.zeros(n_labels, dtype="int64")
+        # By source and label: spans, right spans, entities where it looked.
+        self.sums, self.true = np.zeros((3, s, n_labels)), np.zeros((3, s, n_labels))
+        self.same = np.zeros((s, s))
+        self.conflicts: list[tuple[float, int, dict[str, Any]]] = []
+        self.unsure: list[tuple[float, int, dict[str, Any]]] = []
+        if gold is not None:
+            n_tags = 1 + 4 * n_labels
+            is_known = gold.tags[:, None] == np.arange(n_tags)
+            certain = np.where(is_known | (gold.tags == UNKNOWN)[:, None], 0.0, -np.inf)
+            chain = Potentials(certain, np.zeros((n_tags, n_tags)), gold.lengths)
+            self.true = self._count(merger.add_repeats(gold), chain)
+
+    def add(self, shard: _Shard) -> tuple[NDArray[np.int32], Potentials]:
+        """Count a shard. RETURNS the best labelings (N,), and the chain of all labelings."""
+        votes = self.merger.add_repeats(shard)
+        chain = self.merger.model.posterior(votes, shard.lengths)
+        tags, _ = viterbi(chain)
+        for *_, label in _spans(tags, shard.lengths):
+            self.n_entities[label] += 1
+        self.sums += self._count(votes, chain)
+        spans = [set(zip(*(x.tolist() for x in of[:3]), strict=True)) for of in votes]
+        self.same += [[len(one & other) for other in spans] for one in spans]
+        self._find_unsure(shard, chain, tags, spans)
+        self.n_docs += len(shard.docs)
+        self.n_overlaps[:-1] += shard.n_overlaps
+        return tags, chain
+
+    def _count(self, votes: Sequence[Votes], chain: Potentials) -> NDArray[np.float64]:
+        """Return the sums (3, S, L) of spans, of right ones, and of entities where it looked."""
+        span_tags = SCHEME.span_tags(self.labels)
+        unary = CRF().marginals(chain).unary
+        opened = unary[:, span_tags.first] + unary[:, span_tags.single]
+        sums = np.zeros_like(self.sums)
+        for i, of_source in enumerate(votes):
+            p = np.zeros((len(of_source.starts), len(self.labels)))
+            for label in range(len(self.labels)):
+                may = of_source.means[of_source.symbols, label]
+                at = of_source.starts[may], of_source.ends[may], np.full(may.sum(), label)
+                p[may, label] = span_posteriors(chain, span_tags, *at)
+            # A vote for alternatives counts for the most probable one.
+            best = (p + 1e-9 * of_source.means[of_source.symbols]).argmax(axis=1)
+            sums[0, i] = np.bincount(best, minlength=len(self.labels))
+            sums[1, i] = np.bincount(best, p.sum(axis=1), minlength=len(self.labels))
+            sums[2, i] = opened[of_source.looked].sum(axis=0)
+        return sums
+
+    def _find_unsure(
+        self, shard: _Shard, chain: Potentials, tags: NDArray, spans: Sequence[set[tuple]]
+    ) -> None:
+        """Keep the most uncertain documents and conflicts."""
+        unary = CRF().marginals(chain).unary
+        doubt = -(unary * np.log(unary.clip(min=1e-12))).sum(axis=1)
+        bounds = np.append(0, shard.lengths.cumsum())
+        for i, nats in enumerate(entropy(chain).tolist()):
+            record = {
+                "document": self.n_docs + i,
+                "entropy": nats,
+                "text": shard.docs[i].text[:300],
+            }
+            _keep(self.unsure, nats, record["document"], record)
+        every = sorted((*span, s) for s, of_source in enumerate(spans) for span in of_source)
+        group: list[tuple[int, int, int, int]] = []
+        for vote in [*every, (math.inf,) * 4]:
+            if group and vote[0] >= max(end for _, end, *_ in group):
+                if len({one[:3] for one in group}) > 1:
+                    start, end = group[0][0], max(one[1] for one in group)
+                    nats = float(doubt[start:end].sum())
+                    if len(self.conflicts) < N_SHOWN or nats > self.conflicts[0][0]:
+                        i = int(np.searchsorted(bounds, start, side="right")) - 1
+                        doc, first = shard.docs[i], int(bounds[i])
+                        record = self._describe(doc, first, group, tags[first : bounds[i + 1]])
+                        _keep(self.conflicts, nats, self.n_docs * 10**6 + start, record)
+                group = []
+            group.append(vote)
+
+    def _describe(
+        self, doc: Doc, first: int, group: Sequence[tuple[int, int, int, int]], tags: NDArray
+    ) -> dict[str, Any]:
+        """Return the text around a conflict in parts, shaded or not, and the votes."""
+        votes = [
+            {
+                "source": self.sources[s].name,
+                "text": doc[start - first : end - first].text,
+                "label": " or ".join(self.sources[s].symbols(self.labels)[symbol]),
+            }
+            for start, end, symbol, s in group
+        ]
+        a = max(0, group[0][0] - first - 12)
+        b = min(len(doc), max(one[1] for one in group) - first + 12)
+        parts = [[bool(tags[t]), doc[t].text_with_ws] for t in range(a, b)]
+        return {"document": self.n_docs, "parts": parts, "votes": votes}
+
+    def result(self, n_reused: int) -> Aggregated:
+        names = [source.name for source in self.sources]
+        figures = {
+            name: [
+                Figures(
+                    label,
+                    _share(*self.sums[:2, s, k], *self.true[:2, s, k]),
+                    _share(*self.sums[[2, 1], s, k], *self.true[[2, 1], s, k]),
+                )
+                for k, label in enumerate(self.labels)
+            ]
+            for s, name in enumerate(names)
+        }
+        n_spans = self.sums[0].sum(axis=1)
+        linked = self.merger.model.correlations
+        copies = [
+            (names[a], names[b], float(linked[a, b]))
+            for a in range(len(names))
+            for b in range(a)
+            if linked[a, b] >= NEAR_COPY
+        ]
+        notes = [
+            *(
+                f"{name}: no span, it abstains"
+                for name, n in zip(names, n_spans, strict=True)
+                if not n
+            ),
+            *(
+                f"{name}: {n:,} spans overlap another one of it; the longest stays"
+                for name, n in zip(names, self.n_overlaps.tolist(), strict=True)
+                if n
+            ),
+            *(f"{a} and {b} are near-copies: they count for less" for a, b, _ in copies),
+        ]
+        if (n_spans > 0).sum() == 1:
+            notes.append("only one source votes: nothing tells how precise it is")
+        return Aggregated(
+            self.n_docs,
+            dict(zip(self.labels, self.n_entities.tolist(), strict=True)),
+            figures,
+            dict(zip(names, self.merger.model.weights.tolist(), strict=True)),
+            self.same / n_spans.clip(min=1)[:, None],
+            copies,
+            [record for *_, record in sorted(self.conflicts, reverse=True)],
+            [record for *_, record in sorted(self.unsure, reverse=True)],
+            notes,
+            n_reused,
+        )
+
+
+def _keep(heap: list, value: float, number: int, record: dict[str, Any]) -> None:
+    """Keep a record if its value is among the N_SHOWN largest."""
+    if len(heap) < N_SHOWN:
+        heapq.heappush(heap, (value, -number, record))
+    elif value > heap[0][0]:
+        heapq.heapreplace(heap, (value, -number, record))
+
+
+def _share(n: float, right: float, true_n: float, true_right: float) -> Share:
+    true = float(true_right / true_n) if true_n else None
+    if n < 1e-6:
+        return Share(float(n), None, None, None, true)
+    z, p = 1.96, min(1.0, right / n)
+    middle, spread = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    low, high = (middle - spread) / scale, (middle + spread) / scale
+    return Share(float(n), float(p), float(max(low, 0)), float(min(high, 1)), true)
+
+
+def _write_shard(
+    path: Path,
+    docs: Sequence[Doc],
+    tags: NDArray[np.int32],
+    chain: Potentials,
+    labels: Sequence[str],
+) -> None:
+    bounds = np.append(0, doc_lengths(docs).cumsum())
+    for doc, first, last in zip(docs, bounds[:-1], bounds[1:], strict=True):
+        found = SCHEME.decode_ids(tags[first:last], np.array([last - first], dtype="int32"))
+        spans = zip(*(x.tolist() for x in found), strict=True)
+        doc.set_ents([Span(doc, start, end, label=labels[k]) for start, end, k in spans])
+    with replacing(path.with_suffix(".spacy")) as part:
+        DocBin(["ORTH", "SPACY", "ENT_IOB", "ENT_TYPE"], docs=docs).to_disk(part)
+    with replacing(path.with_suffix(".npz")) as part:
+        np.savez_compressed(
+            part, unary=chain.unary.astype("float32"), transitions=chain.transitions
+        )

@@ -26,14 +26,17 @@ from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.corpora.formats.annotators import Annotated
 from spacy_bcrf.corpora.identity import keep_identity
 from spacy_bcrf.layers.protocol import get_hooks
+from spacy_bcrf.pipeline.codecs.entities import EntityCodec
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.pipeline.soft_gold import update_towards
 
-from .aggregate import Reliability, aggregate
+from .aggregate import Aggregated, aggregate
+from .candidates import candidate_marginals
 from .combine import own_tok2vec
-from .loading import annotate_before, find_labeler
+from .loading import annotate_before, copy_words, find_labeler
 from .result import Result
+from .sources import Found, Source
 
 HELD_OUT = 20
 """The student does not learn each so many documents of a shard, but is compared on them."""
@@ -43,15 +46,15 @@ HELD_OUT = 20
 class Distilled(Result):
     """A student. nlp: its pipeline. name: of the component. losses: mean loss a document by pass.
 
-    reliability: of the annotators, empty for a pipeline as the teacher. agreement: by label, F of
-    the student's predictions against the teacher's on `n_held_out` documents that it did not learn.
+    sources: what several annotators tell, see `aggregate`. agreement: by label, F of the student's
+    predictions against the teacher's on `n_held_out` documents that it did not learn.
     n_reused: number of shards that an earlier call had labeled, of n_shards.
     """
 
     nlp: Language
     name: str
     losses: list[float]
-    reliability: dict[str, Reliability]
+    sources: Aggregated | None = None
     agreement: dict[str, float] = field(default_factory=dict)
     n_held_out: int = 0
     n_reused: int = 0
@@ -61,12 +64,9 @@ class Distilled(Result):
         return f"{self.name}: mean loss a document {self.losses[0]:.3f} to {self.losses[-1]:.3f}"
 
     def lines(self) -> Iterator[str]:
-        """Yield the reliability of annotators, the agreement by label, and the loss, as text."""
-        for annotator, (n_docs, recall, precision) in self.reliability.items():
-            yield (
-                f"{annotator or 'no name'}: {n_docs:,} documents, estimated recall {recall:.3f} "
-                f"and precision {precision:.3f} of entity tokens"
-            )
+        """Yield the figures of annotators, the agreement by label, and the loss, as text."""
+        if self.sources is not None:
+            yield from self.sources.lines()
         if self.agreement:
             yield f"agreement with the teacher on {self.n_held_out:,} texts not learned, F"
             yield from (f"  {label}: {100 * f:.1f}" for label, f in self.agreement.items())
@@ -139,7 +139,7 @@ def distill(
         _initialize(nlp, name, labeler.labels, shards[0]().docs)
         losses = _train(nlp, name, shards, passes, batch_size, seed)
         agreement, n_held_out = _compare(student, shards)
-    return Distilled(nlp, name, losses, {}, agreement, n_held_out, n_reused, len(paths))
+    return Distilled(nlp, name, losses, None, agreement, n_held_out, n_reused, len(paths))
 
 
 def distill_annotators(
@@ -158,22 +158,71 @@ def distill_annotators(
     annotated: see `corpora.formats.annotators`. nlp: the pipeline whose tokenizer made the
     documents. Other options: see `distill`. ValueError without any entity.
     """
-    student = _make_student(nlp, "bcrf_ner", "ner", {}, templates, rate)
-    found = {c.label for one in annotated for cs in one.by_annotator.values() for c in cs}
-    if not found:
+    labels = sorted({c.label for one in annotated for cs in one.by_annotator.values() for c in cs})
+    if not labels:
         raise ValueError(f"{corpus}: none of the {len(annotated):,} records has an entity")
+    names = sorted({name for one in annotated for name in one.by_annotator})
     docs = [one.doc for one in annotated]
-    _initialize(student, "ner", sorted(found), docs)
-    pipe: Any = student.get_pipe("ner")
-    crowd = aggregate(annotated, pipe.codec)
+    options: dict[str, Any] = {"templates": templates, "passes": passes, "rate": rate}
+    options |= {"batch_size": batch_size, "seed": seed}
+    if len(names) > 1:
+        with TemporaryDirectory() as folder:
+            output = Path(folder) / "shards"
+            output.mkdir()
+            sources = [_find_by_document(name, annotated) for name in names]
+            found = aggregate(docs, sources, labels, output, seed=seed, corpus=corpus)
+            student = distill_aggregated(output, nlp, labels, **options)
+        student.sources = found
+        return student
+    codec: EntityCodec = cast(Any, EntityCodec)("BILUO")
+    codec.set_labels(labels, nlp.vocab.strings)
+    targets = [candidate_marginals(one, one.by_annotator[names[0]], codec) for one in annotated]
 
     def find_target(at: Sequence[int]) -> Marginals:
-        unary, edges = zip(*(crowd.targets[i] for i in at), strict=True)
+        unary, edges = zip(*(targets[i] for i in at), strict=True)
         return Marginals(np.concatenate(unary), np.concatenate(edges))
 
-    shards: Shards = [lambda: Shard(docs, find_target)]
+    return _distill_shards([lambda: Shard(docs, find_target)], nlp, labels, **options)
+
+
+def _find_by_document(name: str, annotated: Sequence[Annotated]) -> Source:
+    by_doc = {
+        id(one.doc): Found(one.by_annotator[name]) for one in annotated if name in one.by_annotator
+    }
+    return Source(name, lambda docs: [by_doc.get(id(doc)) for doc in docs])
+
+
+def distill_aggregated(
+    folder: Path, nlp: Language, labels: Sequence[str], **options: Any
+) -> Distilled:
+    """Train a sparse linear chain on the chains that `aggregate` wrote to a folder.
+
+    nlp: the pipeline whose tokenizer made the documents. options: see `distill_annotators`.
+    """
+    paths = [path.with_suffix("") for path in sorted(folder.glob("*.npz"))]
+    if not paths:
+        raise ValueError(f"{folder}: has no shards; expected the output of aggregate")
+    return _distill_shards(
+        [partial(_read_shard, path, nlp) for path in paths], nlp, labels, **options
+    )
+
+
+def _distill_shards(
+    shards: Shards,
+    nlp: Language,
+    labels: Sequence[str],
+    *,
+    templates: str = "ner",
+    passes: int = 5,
+    rate: float = 0.3,
+    batch_size: int = 1,
+    seed: int = 0,
+) -> Distilled:
+    student = _make_student(nlp, "bcrf_ner", "ner", {}, templates, rate)
+    _initialize(student, "ner", labels, shards[0]().docs)
     losses = _train(student, "ner", shards, passes, batch_size, seed)
-    return Distilled(student, "ner", losses, crowd.reliability)
+    agreement, n_held_out = _compare(cast(Any, student.get_pipe("ner")), shards)
+    return Distilled(student, "ner", losses, None, agreement, n_held_out, 0, len(shards))
 
 
 def learn(
@@ -338,9 +387,11 @@ def _write_shard(path: Path, base: Language, name: str, docs: list[Doc]) -> None
         np.savez_compressed(part, unary=unary, transitions=transitions)
 
 
-def _read_shard(path: Path, nlp: Language) -> Shard:
+def _read_shard(path: Path, nlp: Language, held_out: bool = True) -> Shard:
     try:
-        docs = list(DocBin().from_disk(path.with_suffix(".spacy")).get_docs(nlp.vocab))
+        stored = DocBin().from_disk(path.with_suffix(".spacy")).get_docs(nlp.vocab)
+        # Entities of `aggregate` would restrict the student.
+        docs = [copy_words(doc, nlp) for doc in stored]
         with np.load(path.with_suffix(".npz")) as arrays:
             unary, transitions = arrays["unary"], arrays["transitions"]
     except Exception as error:  # zlib, MessagePack, NumPy and ZIP raise their own
@@ -350,9 +401,9 @@ def _read_shard(path: Path, nlp: Language) -> Shard:
     n_chains = max(1, len(unary) // max(1, int(lengths.sum())))
     chain = Potentials(unary, transitions, lengths.repeat(n_chains))
 
-    learned, held_out = (
-        [i for i in range(len(docs)) if (i % HELD_OUT == HELD_OUT - 1) == is_held_out]
-        for is_held_out in (False, True)
+    learned, compared = (
+        [i for i in range(len(docs)) if (held_out and i % HELD_OUT == HELD_OUT - 1) == is_compared]
+        for is_compared in (False, True)
     )
 
     def of_teacher(at: Iterable[int]) -> Potentials:
@@ -361,5 +412,5 @@ def _read_shard(path: Path, nlp: Language) -> Shard:
     def find_target(at: Sequence[int]) -> Marginals:
         return CRF().marginals(of_teacher(learned[i] for i in at), edges=True)
 
-    best = viterbi(of_teacher(held_out))[0] if held_out else None
-    return Shard([docs[i] for i in learned], find_target, [docs[i] for i in held_out], best)
+    best = viterbi(of_teacher(compared))[0] if compared else None
+    return Shard([docs[i] for i in learned], find_target, [docs[i] for i in compared], best)

@@ -19,7 +19,7 @@ from .errors import make_command
 
 PANELS = {
     "Data": ("convert", "debug", "clusters", "scores", "curve"),
-    "Learning": ("init", "migrate", "tune", "combine", "extend", "distill"),
+    "Learning": ("init", "migrate", "tune", "combine", "extend", "aggregate", "distill"),
     "Judging": ("calibrate", "control", "report", "explain", "monitor"),
     "Annotating": ("rank", "review", "audit"),
     "Running": ("annotate", "redact", "serve"),

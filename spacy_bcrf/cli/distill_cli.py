@@ -1,5 +1,6 @@
 """`python -m spacy bcrf distill`"""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,8 +26,8 @@ def distill_cli(
     teacher: Annotated[
         str,
         Arg(
-            help="Trained pipeline; or JSON lines with the entities of several annotators or with "
-            "weighted candidates"
+            help="Trained pipeline; or the folder that aggregate wrote; or JSON lines with the "
+            "entities of several annotators or with weighted candidates"
         ),
     ],
     texts: Annotated[
@@ -56,10 +57,11 @@ def distill_cli(
 ) -> str:
     """
     Train a small sparse linear chain on the soft labels of a teacher: the marginals of a trained
-    pipeline on raw texts, or the annotation of a crowd or another tool, weighted by the estimated
-    reliability of each annotator. Run the same command again to resume after an interruption.
+    pipeline on raw texts, what `aggregate` found, or the annotation of a crowd or another tool,
+    weighted by the estimated precision of each annotator. Run the same command again to resume
+    after an interruption.
     """
-    from spacy_bcrf.analysis.distill import distill, distill_annotators
+    from spacy_bcrf.analysis.distill import distill, distill_aggregated, distill_annotators
 
     from .labeler import load_labeler, store
     from .text_docs import read_texts
@@ -70,19 +72,18 @@ def distill_cli(
         check_new_folder(output)
         folder = work or output.with_name(f".{output.name}.shards")
         options: dict[str, Any] = {"passes": passes, "rate": rate, "batch_size": batch_size}
-        if text_suffix(Path(teacher)) in JSON:
+        aggregated = Path(teacher, "sources.json")
+        if text_suffix(Path(teacher)) in JSON or aggregated.is_file():
             if texts is not None:
                 raise ValueError(f"expected a pipeline to label {texts}, got {teacher}")
             base = spacy.blank(lang)
+            options |= {"templates": templates or "ner", "seed": seed}
+        if aggregated.is_file():
+            labels = list(json.loads(aggregated.read_text("utf8"))["n_entities"])
+            found = distill_aggregated(Path(teacher), base, labels, **options)
+        elif text_suffix(Path(teacher)) in JSON:
             reading = tqdm(read_annotators(Path(teacher), base), "reading", delay=1, unit="docs")
-            found = distill_annotators(
-                list(reading),
-                base,
-                templates=templates or "ner",
-                seed=seed,
-                corpus=teacher,
-                **options,
-            )
+            found = distill_annotators(list(reading), base, corpus=teacher, **options)
         else:
             if texts is None:
                 raise ValueError(

@@ -1,85 +1,155 @@
-"""True tags and reliability from several annotators."""
+"""True spans, and sources, from the votes of sources."""
+
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 
-from bcrf.chain import CRF, viterbi
-from bcrf.chain.annotators import Annotation, agreement, estimate_truth
-from bcrf.schemes import BIO
+from bcrf.chain import Constraints, viterbi
+from bcrf.chain.annotators import Votes, fit_votes
+from bcrf.schemes import BILUO
 
 LABELS = ["A", "B"]
-CONSTRAINTS = BIO.transitions(LABELS), BIO.starts(LABELS), BIO.ends(LABELS)
-N_TAGS = len(BIO.tags(LABELS))
-ANNOTATORS = [(0.95, 0.98), (0.9, 0.95), (0.8, 0.95), (0.6, 0.7), (0.5, 0.5)]
-"""Share of entities that an annotator finds, and share of these with the right label."""
+CONSTRAINTS = Constraints(BILUO.transitions(LABELS), BILUO.starts(LABELS), BILUO.ends(LABELS))
+TAGS = BILUO.span_tags(LABELS)
+SOURCES = [(0.5, 0.95, 1.0), (0.4, 0.9, 1.0), (0.3, 0.95, 0.6), (0.3, 0.6, 1.0)]
+"""Share of entities that a source finds, its share of right labels, and of right boundaries."""
+N_WORDS = 20
 
 
-def draw_crowd(n_docs=400, share=0.6, seed=0):
-    """Return true tags, lengths, and annotations by annotators of known reliability."""
+def draw(n_docs=300, sources=SOURCES, seed=0):
+    """Return true spans (start, end, label), lengths, and votes by source."""
     rng = np.random.default_rng(seed)
-    lengths = np.full(n_docs, 12, "int32")
-    true = np.zeros((n_docs, 12), int)
-    seen = [np.zeros(n_docs, bool) for _ in ANNOTATORS]
-    by_annotator = [true.copy() for _ in ANNOTATORS]
-    for d in range(n_docs):
-        for at in (1, 6):
-            length, label = rng.integers(1, 4), rng.integers(0, 2)
-            for tags, (recall, right) in zip(
-                [true, *by_annotator], [(1, 1), *ANNOTATORS], strict=True
-            ):
-                if rng.random() < recall:
+    true, found = [], [[] for _ in sources]
+    for first in range(0, n_docs * N_WORDS, N_WORDS):
+        for at in (2, 8, 14)[: rng.integers(0, 4)]:
+            size, label = int(rng.integers(1, 5)), int(rng.integers(0, 2))
+            true.append((first + at, first + at + size, label))
+            for spans, (coverage, right, exact) in zip(found, sources, strict=True):
+                if rng.random() < coverage:
                     own = label if rng.random() < right else 1 - label
-                    tags[d, at] = 1 + 2 * own
-                    tags[d, at + 1 : at + length] = 2 + 2 * own
-        for of_doc in seen:
-            of_doc[d] = rng.random() < share
-    annotations = []
-    for tags, of_doc in zip(by_annotator, seen, strict=True):
-        tokens = np.flatnonzero(np.repeat(of_doc, 12))
-        annotations.append(Annotation(tokens, np.eye(N_TAGS)[tags.ravel()[tokens]]))
-    return true.ravel(), lengths, annotations
+                    end = at + size if rng.random() < exact else at + max(1, size - 1)
+                    spans.append((first + at, first + end, own))
+    looked = np.ones(n_docs * N_WORDS, bool)
+    return (
+        true,
+        np.full(n_docs, N_WORDS, "int32"),
+        [Votes.of(spans, looked, np.eye(2)) for spans in found],
+    )
 
 
-def test_known_reliabilities_are_found():
-    _, lengths, annotations = draw_crowd()
-    found = estimate_truth(annotations, lengths, *CONSTRAINTS)
-    truth = CRF().marginals(found.chain)
-    for annotation, (known, right) in zip(annotations, ANNOTATORS, strict=True):
-        recall, precision = agreement(truth, annotation)
-        assert recall == pytest.approx(known * right, abs=0.06)
-        assert precision == pytest.approx(right, abs=0.06)
-    # The confusion of the first tag of A: found as A, as B, or not.
-    for confusion, (known, right) in zip(found.confusions, ANNOTATORS, strict=True):
-        expected = [1 - known, known * right, known * (1 - right)]
-        np.testing.assert_allclose(confusion[1, [0, 1, 3]], expected, atol=0.1)
-
-
-def test_the_estimate_is_better_than_the_majority_and_than_each_annotator():
-    true, lengths, annotations = draw_crowd(share=1)
-    votes = np.zeros((len(true), N_TAGS))
-    for tokens, tags in annotations:
-        votes[tokens] += tags
-    found, _ = viterbi(estimate_truth(annotations, lengths, *CONSTRAINTS).chain)
-    errors = (found != true).mean()
-    assert errors < 0.6 * (votes.argmax(axis=1) != true).mean()
-    of_best = (annotations[0].tags.argmax(axis=1) != true[annotations[0].tokens]).mean()
-    assert errors < of_best
-
-
-def test_the_posterior_never_decreases_and_labelings_are_valid():
-    _, lengths, annotations = draw_crowd(40)
-    uncertain = [Annotation(a.tokens, a.tags * 0.7 + 0.3 / N_TAGS) for a in annotations[:2]]
-    found = estimate_truth(uncertain + annotations[2:], lengths, *CONSTRAINTS, tolerance=0)
-    values = np.array(found.log_posteriors)
-    assert len(values) > 5 and (np.diff(values) > -1e-7 * abs(values[1:])).all()
-    tags, scores = viterbi(found.chain)
+def merge(votes, lengths, known=None, **options):
+    model = fit_votes(votes, lengths, TAGS, CONSTRAINTS, known, **options)
+    tags, scores = viterbi(model.posterior(votes, lengths))
     assert np.isfinite(scores).all()
-    BIO.decode_ids(tags, lengths)
+    return set(zip(*(x.tolist() for x in BILUO.decode_ids(tags, lengths)), strict=True))
 
 
-def test_bad_arguments():
-    lengths = np.array([2], "int32")
-    with pytest.raises(ValueError, match="at least one annotator"):
-        estimate_truth([], lengths, *CONSTRAINTS)
-    with pytest.raises(ValueError, match=r"tags must be \(2, 5\), got \(2, 3\)"):
-        estimate_truth([Annotation(np.arange(2), np.ones((2, 3)))], lengths, *CONSTRAINTS)
+def f_score(found, true):
+    return 2 * len(found & set(true)) / (len(found) + len(true))
+
+
+def encode(spans, n):
+    tags = np.zeros(n, "int32")
+    for start, end, label in spans:
+        tags[start:end] = TAGS.inside[label]
+        tags[start], tags[end - 1] = TAGS.first[label], TAGS.last[label]
+        if end - start == 1:
+            tags[start] = TAGS.single[label]
+    return tags
+
+
+def majority(votes):
+    """Return the spans with most votes of those that start at the same token."""
+    by_start = defaultdict(Counter)
+    for of_source in votes:
+        for span in zip(*(x.tolist() for x in of_source[:3]), strict=True):
+            by_start[span[0]][span] += 1
+    return {spans.most_common(1)[0][0] for spans in by_start.values()}
+
+
+def test_silent_sources_abstain_and_the_merge_is_above_the_majority_of_voters():
+    true, lengths, votes = draw()
+    found = merge(votes, lengths)
+    union = {start for of_source in votes for start in of_source.starts.tolist()}
+    # Nearly all entities that somebody found are there, though most sources are silent on each.
+    assert len(found) > 0.97 * len(union)
+    assert f_score(found, true) > f_score(majority(votes), true) + 0.01
+
+
+def test_many_iterations_lose_nothing():
+    true, lengths, votes = draw()
+    scores = [f_score(merge(votes, lengths, n_iter=n), true) for n in (1, 5, 50)]
+    assert max(scores) - min(scores) < 0.02
+
+
+def test_a_source_that_denies_removes_what_an_imprecise_one_invents():
+    _, lengths, (source, *_) = draw(sources=[(0.9, 1.0, 1.0)])
+    invented = [(10 + N_WORDS * i, 12 + N_WORDS * i, 0) for i in range(0, 300, 3)]
+    free = [
+        s
+        for s in invented
+        if not any(s[0] < e and b < s[1] for b, e in zip(*source[:2], strict=True))
+    ]
+    wrong = Votes.of(free, source.looked, np.eye(2))
+    assert set(free) <= merge([source, wrong], lengths)
+    denies = [source._replace(denies=True)] * 3
+    assert len(merge([*denies, wrong], lengths) & set(free)) < len(free) / 2
+
+
+def test_a_coarse_vote_is_an_alternative():
+    spans = [(1 + 5 * i, 3 + 5 * i) for i in range(40)]
+    lengths, looked = np.full(40, 5, "int32"), np.ones(200, bool)
+    fine = Votes.of([(*span, i % 2) for i, span in enumerate(spans)], looked, np.eye(2))
+    coarse = Votes.of([(*span, 2) for span in spans], looked, [[1, 0], [0, 1], [1, 1]])
+    found = merge([coarse, coarse, fine], lengths)
+    assert found == {(*span, i % 2) for i, span in enumerate(spans)}
+
+
+def test_tokens_that_a_source_did_not_see_and_uncertain_votes():
+    _, lengths, votes = draw(50)
+    unseen = votes[0]._replace(looked=np.zeros_like(votes[0].looked))
+    model = fit_votes(votes, lengths, TAGS, CONSTRAINTS)
+    some, none = (
+        votes[1:],
+        [
+            v._replace(
+                starts=v.starts[:0],
+                ends=v.ends[:0],
+                symbols=v.symbols[:0],
+                weights=v.weights[:0],
+                looked=np.zeros_like(v.looked),
+            )
+            for v in votes
+        ],
+    )
+    assert not np.ptp(model.posterior(none, lengths).unary[5:10, 1:], axis=0).any()
+    doubtful = [v._replace(weights=np.full(len(v.starts), 0.3)) for v in votes]
+    certain, less = (model.posterior(v, lengths) for v in (votes, doubtful))
+    at = votes[0].starts
+    assert (
+        less.unary[at].max(axis=1) - less.unary[at, 0]
+        < certain.unary[at].max(axis=1) - certain.unary[at, 0]
+    ).mean() > 0.9
+    assert len(merge([unseen, *some], lengths))
+
+
+def test_gold_improves_the_estimate():
+    true, lengths, votes = draw()
+    wrong = Votes.of(
+        [(18 + N_WORDS * i, 20 + N_WORDS * i, 0) for i in range(300)], votes[0].looked, np.eye(2)
+    )
+    n = int(lengths.sum())
+    known = np.full(n, -1, "int32")
+    known[: 50 * N_WORDS] = encode([s for s in true if s[1] <= 50 * N_WORDS], n)[: 50 * N_WORDS]
+    assert (
+        f_score(merge([*votes, wrong], lengths, known), true)
+        > f_score(merge([*votes, wrong], lengths), true) + 0.1
+    )
+
+
+def test_no_votes():
+    with pytest.raises(ValueError, match="a span of a source or more, got none"):
+        fit_votes(
+            [Votes.of([], np.ones(3, bool), np.eye(2))], np.array([3], "int32"), TAGS, CONSTRAINTS
+        )

@@ -5,7 +5,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
-from spacy_bcrf.analysis.aggregate import aggregate, candidate_marginals
+from spacy_bcrf.analysis.candidates import candidate_marginals
 from spacy_bcrf.corpora.formats.annotators import Annotated, Candidate
 from spacy_bcrf.pipeline.codecs.entities import EntityCodec
 
@@ -52,28 +52,7 @@ def test_marginals_of_candidates_are_those_of_their_labelings(codec):
     np.testing.assert_allclose(found.edges, edges, atol=1e-6)
 
 
-def test_several_annotators_agree_on_valid_labelings(codec):
-    docs = [
-        annotate(4, a=[(0, 2, "X", 1.0)], b=[(0, 2, "X", 1.0)], c=[(1, 3, "Y", 1.0)])
-        for _ in range(5)
-    ]
-    crowd = aggregate(docs, codec)
-    expected = np.eye(len(codec.tags))[encode(codec, 4, (0, 2, "X"))]
-    unary = crowd.targets[0].unary
-    np.testing.assert_allclose(unary, expected, atol=0.1)
-    assert not unary[0, ~codec.constraints.start].any()
-    assert not unary[-1, ~codec.constraints.end].any()
-    assert crowd.reliability["a"].precision > 0.9 > 0.3 > crowd.reliability["c"].precision
-    assert crowd.reliability["a"].n_docs == 5
-
-
-def test_a_single_annotator_is_the_soft_gold(codec):
-    crowd = aggregate([annotate(2, a=[(0, 1, "X", 0.25)])], codec)
-    assert not crowd.reliability
-    assert crowd.targets[0].unary[0, 0] == pytest.approx(0.75)
-
-
 def test_candidates_with_too_much_weight(codec):
     one = annotate(3, a=[(0, 2, "X", 0.7), (1, 3, "Y", 0.7)])
     with pytest.raises(ValueError, match=r"file:1: .* sum to 1.4: 'w w' X 0.7, 'w w' Y 0.7"):
-        aggregate([one], codec)
+        candidate_marginals(one, one.by_annotator["a"], codec)

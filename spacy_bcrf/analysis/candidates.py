@@ -1,0 +1,75 @@
+"""Soft gold from the weighted candidates of one annotator."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bcrf.chain import Marginals
+from spacy_bcrf.corpora.formats.annotators import Annotated, Candidate
+from spacy_bcrf.pipeline.codecs.entities import EntityCodec
+
+
+def candidate_marginals(
+    annotated: Annotated, candidates: Sequence[Candidate], codec: EntityCodec
+) -> Marginals:
+    """Return the marginals of one annotator's weighted candidates, (n, T) and (n, T, T).
+
+    One candidate of each group of overlapping ones is an entity, with the probability of its
+    weight, or none. The groups are independent. So the marginals are exact. ValueError names the
+    place if the weights of a group sum to more than 1.
+    """
+    n, n_tags = len(annotated.doc), len(codec.tags)
+    unary = np.zeros((n, n_tags), dtype="float32")
+    unary[:, 0] = 1
+    edges = np.zeros((n, n_tags, n_tags), dtype="float32")
+    groups: list[list[Candidate]] = []
+    end = -1
+    for candidate in sorted(candidates):
+        if candidate.start >= end:
+            groups.append([])
+        groups[-1].append(candidate)
+        end = max(end, candidate.end)
+    inner: list[tuple[int, int]] = []
+    for group in groups:
+        total = sum(candidate.weight for candidate in group)
+        if total > 1 + 1e-6:
+            names = ", ".join(
+                f"{annotated.doc[c.start : c.end].text!r} {c.label} {c.weight:g}" for c in group
+            )
+            raise ValueError(
+                f"{annotated.place}: overlapping candidates exclude each other, but their weights "
+                f"sum to {total:g}: {names}"
+            )
+        start, end = group[0].start, max(c.end for c in group)
+        inner.append((start, end))
+        unary[start:end] = 0
+        for tags, weight in _labelings(group, start, end, codec):
+            at = np.arange(start, end)
+            unary[at, tags] += weight
+            edges[at[:-1], tags[:-1], tags[1:]] += weight
+    inside = np.zeros(max(n - 1, 0), dtype=bool)
+    for start, end in inner:
+        inside[start : end - 1] = True
+    at = np.flatnonzero(~inside)
+    edges[at] = unary[at][:, :, None] * unary[at + 1][:, None, :]
+    return Marginals(unary, edges)
+
+
+def _labelings(
+    group: Sequence[Candidate], start: int, end: int, codec: EntityCodec
+) -> list[tuple[NDArray[np.int64], float]]:
+    """Return the tags (end - start,) of each candidate, and of none of them, with weights."""
+    spans = codec.entities.span_tags
+    none = np.zeros(end - start, dtype="int64")
+    found = [(none, max(0.0, 1 - sum(candidate.weight for candidate in group)))]
+    for candidate in group:
+        label = codec.labels.index(candidate.label)
+        tags = none.copy()
+        a, b = candidate.start - start, candidate.end - start
+        tags[a:b] = spans.inside[label]
+        tags[b - 1], tags[a] = spans.last[label], spans.first[label]
+        if b - a == 1:
+            tags[a] = spans.single[label]
+        found.append((tags, candidate.weight))
+    return found

@@ -1,0 +1,276 @@
+"""Sources of weak supervision: whatever proposes spans of documents, alone or from a config.
+
+[aggregate]
+labels = ["DRUG", "DISEASE"]
+
+[sources]
+
+[sources.llm]
+annotations = "answers.jsonl"
+silence = "denies"
+
+[sources.llm.map]
+MEDICATION = "DRUG"
+ENTITY = ["DRUG", "DISEASE"]
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import spacy
+import srsly
+from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from thinc.api import Config
+
+from bcrf.chain.annotators import Votes
+from spacy_bcrf.annotation.arrays import find_bounds
+from spacy_bcrf.corpora.formats.annotators import Annotated, Candidate, read_annotators
+from spacy_bcrf.sparse.gazetteers import Gazetteers, Words, read_phrases
+
+from .loading import copy_words, load_pipeline
+
+KINDS = ("annotations", "pipeline", "patterns", "gazetteer", "spans")
+"""The settings that say what a source is; `spans` alone is a group of the documents."""
+OPTIONS = (*KINDS, "annotator", "label", "map", "silence", "regions")
+
+
+class Found(NamedTuple):
+    """What a source says of a document. regions: where it looked, None for everywhere."""
+
+    candidates: Sequence[Candidate]
+    regions: Sequence[tuple[int, int]] | None = None
+
+
+Find = Callable[[Sequence[Doc]], list[Found | None]]
+"""Returns what a source says of documents, None for a document that it did not see."""
+
+
+@dataclass
+class Source:
+    """A source of votes.
+
+    find: see `Find`. meanings: the labels of ours that a label of the source means: several are
+    alternatives, none drops the span. Any other label must be one of ours. denies: whether it
+    finds nearly all entities where it looks, so that its silence is a vote; else it abstains. path:
+    of its file or pipeline.
+    """
+
+    name: str
+    find: Find
+    meanings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    denies: bool = False
+    path: Path | None = None
+
+    def symbols(self, labels: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the meanings that a vote can have: each of our labels, and each alternative."""
+        several = {meant for meant in self.meanings.values() if len(meant) > 1}
+        return [*((label,) for label in labels), *sorted(several)]
+
+    def means(self, labels: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which of our labels each symbol means (K, L)."""
+        return np.array([[label in meant for label in labels] for meant in self.symbols(labels)])
+
+    def vote(self, docs: Sequence[Doc], labels: Sequence[str]) -> tuple[Votes, int]:
+        """Return the votes on documents, and the number of spans that overlap another one.
+
+        Of overlapping spans the one with the largest weight stays, then the longest. ValueError for
+        a label without a meaning.
+        """
+        bounds, rows, n_overlaps = find_bounds(docs), [], 0
+        numbers = {meant: i for i, meant in enumerate(self.symbols(labels))}
+        looked = np.zeros(bounds[-1][1] if bounds else 0, dtype=bool)
+        for (first, last), found in zip(bounds, self.find(docs), strict=True):
+            if found is None:
+                continue
+            regions = [(0, last - first)] if found.regions is None else found.regions
+            for start, end in regions:
+                looked[first + start : first + end] = True
+            taken: set[int] = set()
+            for one in sorted(found.candidates, key=lambda c: (-c.weight, c.start - c.end, c)):
+                meant = self.meanings.get(one.label, (one.label,))
+                if meant and meant not in numbers:
+                    raise ValueError(
+                        f"source {self.name!r}: nobody mapped its label {one.label!r}; expected "
+                        f'{one.label} = "{labels[0]}" or another of {", ".join(labels)} in '
+                        f"[sources.{self.name}.map], a list of alternatives, or [] to drop it"
+                    )
+                tokens = range(first + one.start, first + one.end)
+                if meant and taken.isdisjoint(tokens):
+                    rows.append((tokens.start, tokens.stop, numbers[meant], one.weight))
+                    taken.update(tokens)
+                else:
+                    n_overlaps += bool(meant)
+        columns = np.array(sorted(rows)).reshape(-1, 4)
+        for start, end, *_ in rows:
+            looked[start:end] = True
+        return (
+            Votes.of(columns[:, :3], looked, self.means(labels), self.denies, columns[:, 3]),
+            n_overlaps,
+        )
+
+
+def read_sources(path: Path, nlp: Language) -> tuple[tuple[str, ...], list[Source]]:
+    """Return our labels, and the sources of a config. ValueError names section and setting.
+
+    nlp: the pipeline whose tokenizer makes the documents. Relative paths start at the config.
+    """
+    try:
+        config = Config().from_disk(path)
+    except Exception as error:  # configparser and JSON raise their own
+        raise ValueError(f"{path}: is no config: {error}") from None
+    labels, sections = config.get("aggregate", {}).get("labels"), config.get("sources")
+    if not isinstance(labels, list) or not labels or not all(isinstance(x, str) for x in labels):
+        raise ValueError(f'{path}: expected [aggregate] labels = ["DRUG", ..], got {labels!r}')
+    if not isinstance(sections, dict) or not sections:
+        raise ValueError(f"{path}: no source; expected sections such as [sources.rules]")
+    shared: dict[Any, Any] = {}
+    sources = []
+    for name, section in sections.items():
+        where = f"{path}: [sources.{name}]"
+        try:
+            sources.append(_read_source(name, section, labels, path.parent, nlp, shared))
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{where} {error}") from None
+    return tuple(labels), sources
+
+
+def _read_source(
+    name: str,
+    section: Any,
+    labels: Sequence[str],
+    folder: Path,
+    nlp: Language,
+    shared: dict[Any, Any],
+) -> Source:
+    kinds = [kind for kind in KINDS if kind in section and (kind != "spans" or len(section) < 2)]
+    kinds = kinds or [kind for kind in KINDS if kind in section]
+    kind = kinds[0] if kinds else "?"
+    if not kinds or set(kinds) - {kind, "spans"} or (kind != "pipeline" and len(kinds) > 1):
+        raise ValueError(f"expected one of {', '.join(KINDS)}, got {', '.join(section) or 'none'}")
+    if unknown := [key for key in section if key not in OPTIONS]:
+        raise ValueError(f"{unknown[0]}: expected one of {', '.join(OPTIONS)}")
+    silence, label = section.get("silence", "abstains"), section.get("label")
+    if silence not in ("abstains", "denies"):
+        raise ValueError(f'silence = {silence!r}: expected "abstains" or "denies"')
+    meanings = {
+        key: (meant,) if isinstance(meant, str) else tuple(meant)
+        for key, meant in section.get("map", {}).items()
+    }
+    for wrong in sorted({label for each in meanings.values() for label in each} - {*labels}):
+        raise ValueError(f"{wrong!r} is none of the labels {', '.join(labels)}")
+    path = folder / str(section[kind])
+    if kind == "annotations":
+        if path not in shared:
+            shared[path] = list(read_annotators(path, nlp))
+        find = find_annotations(shared[path], section.get("annotator"), str(path))
+    elif kind == "pipeline":
+        find = _find_by_pipeline(path, section.get("spans"), section.get("regions"), shared)
+    elif kind == "spans":
+        find = read_groups(section["spans"], section.get("regions"))
+    elif kind == "patterns":
+        find = _find_by_patterns(path, nlp)
+    else:
+        if label is None:
+            raise ValueError(f"gazetteer = {section[kind]!r} needs label, the label of its phrases")
+        find = _find_phrases(path, label, nlp)
+    return Source(name, find, meanings, silence == "denies", None if kind == "spans" else path)
+
+
+def _as_candidates(spans: Sequence[Span]) -> list[Candidate]:
+    return [Candidate(span.start, span.end, span.label_, 1.0) for span in spans]
+
+
+def _read_group(doc: Doc, key: str | None, regions: str | None) -> Found | None:
+    """Return the spans of a group, or entities, and the regions of another group.
+
+    None for a document without the group.
+    """
+    if key is not None and key not in doc.spans:
+        return None
+    looked = [(s.start, s.end) for s in doc.spans.get(regions, ())] if regions else None
+    return Found(_as_candidates(list(doc.ents if key is None else doc.spans[key])), looked)
+
+
+def read_groups(key: str, regions: str | None = None) -> Find:
+    """Return the votes of a span group of the documents. regions: the group where it looked."""
+    return lambda docs: [_read_group(doc, key, regions) for doc in docs]
+
+
+def _find_by_pipeline(
+    path: Path, key: str | None, regions: str | None, shared: dict[Any, Any]
+) -> Find:
+    """Return the votes of a pipeline. Sources with the same pipeline run it once a shard."""
+    if path not in shared:
+        nlp = load_pipeline(path if path.exists() else path.name)
+        last: list[Any] = []
+
+        def annotate(docs: Sequence[Doc]) -> list[Doc]:
+            if not last or last[0] is not docs:
+                last[:] = docs, list(nlp.pipe(copy_words(doc, nlp) for doc in docs))
+            found: list[Doc] = last[1]
+            return found
+
+        shared[path] = annotate
+    return lambda docs: [_read_group(doc, key, regions) for doc in shared[path](docs)]
+
+
+def _find_by_patterns(path: Path, nlp: Language) -> Find:
+    """Return the votes of a file of patterns for spaCy's rulers."""
+    ruler: Any = spacy.blank(nlp.lang or "xx", vocab=nlp.vocab).add_pipe("span_ruler")
+    ruler.add_patterns(list(srsly.read_jsonl(path)))
+    return lambda docs: [Found(_as_candidates(ruler.match(doc))) for doc in docs]
+
+
+def _find_phrases(path: Path, label: str, nlp: Language) -> Find:
+    """Return the votes of a list of phrases, regardless of case; the longest match counts."""
+    phrases = [" ".join(word.text for word in nlp.make_doc(text)) for text in read_phrases(path)]
+    gazetteers = Gazetteers({label: phrases})
+
+    def find(docs: Sequence[Doc]) -> list[Found | None]:
+        places = gazetteers.find(label, Words(docs)) if docs else np.zeros(0)
+        found: list[Found | None] = []
+        for first, last in find_bounds(docs):
+            of_doc = places[first:last]
+            starts = np.flatnonzero((of_doc == 0) | (of_doc == 3)).tolist()
+            ends = (np.flatnonzero(of_doc >= 2) + 1).tolist()
+            found.append(Found([Candidate(*x, label, 1.0) for x in zip(starts, ends, strict=True)]))
+        return found
+
+    return find
+
+
+def find_annotations(annotated: Iterable[Annotated], annotator: str | None, where: str) -> Find:
+    """Return the votes of an annotator of JSON lines, see `corpora.formats.annotators`.
+
+    annotator: None for the only one. Documents have the same text. ValueError for another one.
+    """
+    by_text: dict[bytes, tuple[str, int, Found]] = {}
+    names: set[str] = set()
+    for one in annotated:
+        names.update(one.by_annotator)
+        wanted = [name for name in one.by_annotator if annotator in (None, name)]
+        for name in wanted:
+            found = Found(one.by_annotator[name])
+            by_text[_hash(one.doc)] = one.place, len(one.doc), found
+    if annotator is None and len(names) > 1:
+        raise ValueError(f"{where} has {', '.join(sorted(names))}; expected annotator, one of them")
+    if annotator is not None and annotator not in names:
+        raise ValueError(f"{where} has no annotator {annotator!r} among {', '.join(sorted(names))}")
+
+    def look_up(doc: Doc) -> Found | None:
+        place, n, found = by_text.get(_hash(doc), ("", 0, None))
+        if found is not None and n != len(doc):
+            raise ValueError(f"{place}: has {n} tokens, but the document has {len(doc)}")
+        return found
+
+    return lambda docs: [look_up(doc) for doc in docs]
+
+
+def _hash(doc: Doc) -> bytes:
+    return blake2b(doc.text.encode(), digest_size=12).digest()

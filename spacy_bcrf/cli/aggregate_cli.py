@@ -1,0 +1,95 @@
+"""`python -m spacy bcrf aggregate`"""
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import spacy
+import typer
+from spacy.cli._util import Arg, Opt
+
+from bcrf.io.atomic import check_new_folder, replacing_folder
+from bcrf.io.text import text_suffix
+from spacy_bcrf import __version__
+from spacy_bcrf.corpora.doc_files import read_docs
+from spacy_bcrf.corpora.identity import hash_files
+
+from .errors import RESUMES, exit_on
+from .options import NewFolder, Seed
+from .paths import check_corpus, print_notes, write_json
+
+
+def aggregate_cli(
+    texts: Annotated[
+        Path,
+        Arg(
+            help="Raw texts: .txt, JSON lines, tables or a folder; or .spacy, whose span groups "
+            "can be sources"
+        ),
+    ],
+    sources: Annotated[Path, Opt("--sources", "-s", help="Config of the sources, .cfg")],
+    output: NewFolder,
+    gold: Annotated[
+        Path | None, Opt(help="Documents with known entities, .spacy, which improve the estimates")
+    ] = None,
+    shard: Annotated[int, Opt(help="Documents in a shard", min=1)] = 1000,
+    work: Annotated[
+        Path | None,
+        Opt(help="Folder that keeps the votes (default: beside the output until the end)"),
+    ] = None,
+    lang: Annotated[str, Opt("--lang", "-l", help="Language of the tokenizer of texts")] = "xx",
+    seed: Seed = 0,
+) -> str:
+    """
+    Merge the entities that rules, gazetteers, pipelines, people and language models propose.
+    Estimates the precision and recall of each source from where they agree and differ, without
+    gold annotation. OUTPUT gets documents with entities (.spacy), soft gold for `distill` (.npz),
+    and a page of the sources. Run the same command again to resume after an interruption.
+    """
+    from spacy_bcrf.analysis.aggregate import aggregate
+    from spacy_bcrf.analysis.sources import read_sources
+
+    from .pages.sources_page import sources_page
+    from .text_docs import read_texts
+
+    with exit_on(TypeError, stopped=RESUMES):
+        check_new_folder(output)
+        folder = work or output.with_name(f".{output.name}.votes")
+        nlp = spacy.blank(lang)
+        labels, found = read_sources(sources, nlp)
+        if gold is not None:
+            check_corpus(gold)
+        is_docs = text_suffix(texts) == ".spacy" or (texts.is_dir() and any(texts.glob("*.spacy")))
+        docs = read_docs(texts, nlp.vocab) if is_docs else read_texts(texts, nlp)
+        identity = {
+            "version": __version__,
+            "sources": hash_files(sources),
+            "files": {source.name: hash_files(source.path) for source in found if source.path},
+            "texts": hash_files(texts),
+            "language": lang,
+            "documents in a shard": shard,
+        }
+        with replacing_folder(output) as part:
+            result = aggregate(
+                docs,
+                found,
+                labels,
+                part,
+                gold=[] if gold is None else list(read_docs(gold, nlp.vocab)),
+                folder=folder,
+                identity=identity,
+                shard_size=shard,
+                seed=seed,
+                corpus=str(texts),
+            )
+            write_json(part / "sources.json", result.to_json())
+            (part / "sources.html").write_text(sources_page(str(texts), result), "utf8")
+        if work is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    print_notes(result.notes)
+    if result.n_reused:
+        typer.echo(f"{folder}: {result.n_reused:,} shards have votes already")
+    for line in result.lines():
+        typer.echo(line)
+    typer.echo(f"{output}: {result!r}; {output / 'sources.html'} is the page of the sources")
+    return f"python -m spacy bcrf distill {output} -o student"

@@ -1,0 +1,168 @@
+"""The command `python -m spacy bcrf aggregate`."""
+
+import json
+
+import pytest
+import spacy
+from commands import command
+from spacy.tokens import Doc, DocBin, Span
+
+run = command("aggregate")
+DRUGS, ILLS = ["aspirin", "ibuprofen", "codeine"], ["headache", "fever", "Wilson disease"]
+TEXTS = [f"She took {drug} for {ill} ." for drug in DRUGS for ill in ILLS]
+TEXTS += ["Wilson disease (WD) is rare. Many have WD.", "Nothing here."]
+CONFIG = """
+[aggregate]
+labels = ["DRUG", "ILL"]
+
+[sources]
+
+[sources.llm]
+annotations = "llm.jsonl"
+
+[sources.llm.map]
+MED = "DRUG"
+ANY = ["DRUG", "ILL"]
+AGE = []
+
+[sources.rules]
+patterns = "rules.jsonl"
+
+[sources.list]
+gazetteer = "drugs.txt"
+label = "DRUG"
+silence = "denies"
+"""
+
+
+def span(text, phrase, label):
+    return {"start": text.index(phrase), "end": text.index(phrase) + len(phrase), "label": label}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    (tmp_path / "sources.cfg").write_text(CONFIG)
+    (tmp_path / "drugs.txt").write_text("\n".join(DRUGS))
+    patterns = [
+        {"label": "ILL", "pattern": [{"LOWER": "wilson"}, {"LOWER": "disease"}]},
+        {"label": "ILL", "pattern": "headache"},
+    ]
+    (tmp_path / "rules.jsonl").write_text("\n".join(map(json.dumps, patterns)))
+    answers = [
+        {
+            "text": text,
+            "spans": [
+                *(span(text, drug, "MED") for drug in DRUGS if drug in text),
+                *(span(text, ill, "ANY") for ill in ILLS if ill in text),
+                {**span(text, text.split()[0], "AGE")},
+            ],
+        }
+        for text in TEXTS[:-1]
+    ]
+    (tmp_path / "llm.jsonl").write_text("\n".join(map(json.dumps, answers)))
+    return tmp_path
+
+
+def entities(path):
+    docs = DocBin().from_disk(path).get_docs(spacy.blank("en").vocab)
+    return [[(ent.text, ent.label_) for ent in doc.ents] for doc in docs]
+
+
+def test_sources_of_all_kinds_are_merged(folder):
+    result = run("texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en", "--shard", 4)
+    assert result.step == "python -m spacy bcrf distill out -o student"
+    found = [ents for i in range(3) for ents in entities(folder / f"out/{i:06d}.spacy")]
+    assert len(found) == len(TEXTS)
+    assert found[0] == [("aspirin", "DRUG"), ("headache", "ILL")]
+    assert found[2] == [("aspirin", "DRUG"), ("Wilson disease", "ILL")]
+    # The abbreviation has no vote.
+    assert found[-2] == [("Wilson disease", "ILL"), ("WD", "ILL"), ("WD", "ILL")]
+    assert found[-1] == []
+    values = json.loads((folder / "out/sources.json").read_text())
+    assert values["n_docs"] == len(TEXTS)
+    (drug, ill) = values["figures"]["llm"]
+    assert (drug["precision"]["n"], ill["label"]) == (9, "ILL")
+    assert drug["precision"]["low"] < drug["precision"]["value"] <= drug["precision"]["high"]
+    page = (folder / "out/sources.html").read_text()
+    assert "Sources of texts.txt" in page and "repeats" in page
+    command("distill")("out", "-o", "student", "-l", "en", "--passes", 20)
+    doc = spacy.load("student")("They took codeine for fever .")
+    assert [(ent.text, ent.label_) for ent in doc.ents] == [("codeine", "DRUG"), ("fever", "ILL")]
+
+
+def test_a_killed_run_goes_on(folder):
+    options = ("texts.txt", "-s", "sources.cfg", "-l", "en", "--shard", 4, "--work", "votes")
+    run(*options, "-o", "once")
+    (folder / "votes/000001.npz").unlink()
+    result = run(*options, "-o", "again")
+    assert "votes: 2 shards have votes already" in result.stdout
+    once, again = ((folder / name / "sources.json").read_text() for name in ("once", "again"))
+    assert json.loads(once) == {**json.loads(again), "n_reused": 0}
+    (folder / "drugs.txt").write_text("aspirin")
+    result = run(*options, "-o", "third", exit_code=1)
+    assert "was started differently: files list was" in " ".join(result.stderr.split())
+
+
+def test_span_groups_of_documents_and_gold(folder):
+    vocab = spacy.blank("en").vocab
+    docs = []
+    for i in range(20):
+        doc = Doc(vocab, words=["a", "b", "c", "d"])
+        doc.spans["one"] = [Span(doc, 1, 3, "DRUG")]
+        doc.spans["two"] = [Span(doc, 1, 3, "DRUG")] if i % 2 else []
+        doc.spans["wrong"] = [Span(doc, 3, 4, "DRUG")]
+        doc.spans["seen"] = [Span(doc, 0, 2)]
+        doc.set_ents([Span(doc, 1, 3, "DRUG")])
+        docs.append(doc)
+    DocBin(docs=docs, store_user_data=True).to_disk("texts.spacy")
+    groups = "".join(f'[sources.{name}]\nspans = "{name}"\n' for name in ("one", "two", "wrong"))
+    (folder / "groups.cfg").write_text(
+        f'[aggregate]\nlabels = ["DRUG"]\n[sources]\n{groups}\n[sources.part]\nspans = "two"\n'
+        'regions = "seen"\n'
+    )
+    run("texts.spacy", "-s", "groups.cfg", "-o", "out", "--gold", "texts.spacy")
+    assert entities(folder / "out/000000.spacy") == [[("b c", "DRUG")]] * 20
+    values = json.loads((folder / "out/sources.json").read_text())
+    assert values["figures"]["wrong"][0]["precision"]["true"] == 0
+    assert values["figures"]["two"][0]["recall"]["true"] == 0.5
+    assert "true precision" in (folder / "out/sources.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ('MED = "DRUG"\n', "", "source 'llm': nobody mapped its label 'MED'; expected MED = "),
+        ('MED = "DRUG"', 'MED = "X"', "[sources.llm] 'X' is none of the labels DRUG, ILL"),
+        ('gazetteer = "drugs.txt"', "", "[sources.list] expected one of annotations, pipeline"),
+        ('label = "DRUG"', "", "[sources.list] gazetteer = 'drugs.txt' needs label"),
+        ('silence = "denies"', 'silence = "no"', 'expected "abstains" or "denies"'),
+        ('silence = "denies"', "weight = 2", "[sources.list] weight: expected one of"),
+        ("llm.jsonl", "none.jsonl", "[sources.llm]"),
+        ("labels =", "names =", "expected [aggregate] labels ="),
+    ],
+)
+def test_bad_configs(folder, old, new, message):
+    (folder / "sources.cfg").write_text(CONFIG.replace(old, new))
+    result = run("texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en", exit_code=1)
+    assert message in " ".join(result.stderr.split())
+    assert not (folder / "out").exists()
+
+
+def test_sources_that_tell_little(folder):
+    empty = '[aggregate]\nlabels = ["ILL"]\n[sources]\n[sources.one]\npatterns = "none.jsonl"\n'
+    (folder / "none.jsonl").write_text(json.dumps({"label": "ILL", "pattern": "absent"}))
+    (folder / "empty.cfg").write_text(empty)
+    result = run("texts.txt", "-s", "empty.cfg", "-o", "out", "-l", "en", exit_code=1)
+    assert "no source proposes a span in 11 documents (one)" in " ".join(result.stderr.split())
+    assert not (folder / "out").exists()
+    rules = [{"label": "ILL", "pattern": x} for x in (*ILLS, "disease", "Nothing")]
+    (folder / "rules.jsonl").write_text("\n".join(map(json.dumps, rules)))
+    for name in ("copy", "other"):
+        empty += f'[sources.{name}]\npatterns = "rules.jsonl"\n'
+    (folder / "few.cfg").write_text(empty)
+    result = run("texts.txt", "-s", "few.cfg", "-o", "few", "-l", "en")
+    notes = " ".join(result.stderr.split())
+    assert "one: no span, it abstains" in notes
+    assert "copy: 4 spans overlap another one of it; the longest stays" in notes
