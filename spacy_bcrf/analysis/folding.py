@@ -44,6 +44,8 @@ def fold_character(characters: str) -> str:
     """Return the folded text of a character and its marks, see `Folded`. Empty for marks."""
     plain = unicodedata.normalize("NFKD", characters.casefold())
     kept = "".join(x for x in plain if unicodedata.category(x) not in _DROPPED)
+    if not kept.strip() and unicodedata.category(characters[0])[0] == "L":
+        return characters[0]  # the Greek iota subscript alone is a blank and a mark
     return unicodedata.normalize("NFC", kept.casefold()).translate(_APOSTROPHES)
 
 

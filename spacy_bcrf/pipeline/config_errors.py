@@ -32,6 +32,12 @@ def explain_name(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "is not UTF-8 text; expected a training config (.cfg)"
     message = " ".join(str(error).split())
+    if errors := getattr(error, "errors", None):  # spaCy's has all values of the block too
+        return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in errors)
+    if "section headers" in message or "parsing errors" in message or "[E985]" in message:
+        line = re.search(r"line:? (\d+)", message)
+        where = f"line {line[1]} is no section and no setting" if line else "it has no block [nlp]"
+        return f"is no training config (.cfg): {where}"
     found = re.search(r"'(spacy-bcrf\.[^']*)' in function registry '(\w+)'", message)
     if not found:
         return message

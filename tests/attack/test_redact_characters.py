@@ -4,4 +4,4 @@ from tests.attack.redact_characters import check_characters, find_characters
 
 
 def test_nothing_of_a_found_name_is_left():
-    check_characters([*find_characters(151), *"éßŉΰǅİΣςᾳⒶ㎏x각가किÿ\u1b41\U0001134b"])
+    check_characters([*find_characters(151), *"\u037aéßŉΰǅİΣςᾳⒶ㎏x각가किÿ\u1b41\U0001134b"])

@@ -1,13 +1,14 @@
 """The command `python -m spacy bcrf debug`."""
 
 import json
+import weakref
 
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin, Span
 from typer.testing import CliRunner
 
-from spacy_bcrf.cli import app
+from spacy_bcrf.cli import app, debug_cli
 
 WORDS = ["Ann", "saw", "New", "York", "\n"]
 
@@ -161,3 +162,37 @@ def test_other_files_are_errors(folder):
         result = run(name)
         assert result.exit_code == 1
         assert message in result.output
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("# Title\n\nSome text.\n", "is no training config (.cfg): line 3 is no section and no"),
+        ("[nlp]\nlang\n", "is no training config (.cfg): line 2 is no section and no setting"),
+        ("[a]\nb = 1\n", "is no training config (.cfg): it has no block [nlp]"),
+        ('[nlp]\nlang = "en"\npipeline = ner\n', "pipeline: Input should be a valid list"),
+    ],
+)
+def test_what_is_no_config_is_said_in_a_line(tmp_path, text, problem):
+    (tmp_path / "a.cfg").write_text(text)
+    result = run(tmp_path / "a.cfg")
+    assert result.exit_code == 1 and result.output.startswith(f"{tmp_path / 'a.cfg'}: {problem}")
+    assert len(result.output) < len(str(tmp_path)) + 90
+
+
+def test_a_corpus_is_read_a_batch_at_a_time(tmp_path, monkeypatch):
+    """All documents of all files were in memory."""
+    alive, most = weakref.WeakSet(), []
+
+    def read(path, vocab):
+        for i in range(400):
+            doc = Doc(vocab, words=[f"Ann{i}"], ents=["B-PER"])
+            alive.add(doc)
+            most.append(len(alive))
+            yield doc
+
+    monkeypatch.setattr(debug_cli, "read_docs", read)
+    result = run("a.spacy", "b.spacy")
+    assert result.exit_code == 0 and "800 docs" in result.output, result.output
+    assert "400 of 400 documents of b.spacy are in a.spacy too" in result.output
+    assert max(most) < 300
