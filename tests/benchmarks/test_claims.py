@@ -1,0 +1,323 @@
+"""The figures that pages quote are those of benchmarks/results."""
+
+import re
+
+import pytest
+
+from benchmarks import pages
+from lab import ROOT
+
+
+def figure(name, column, title=None, **row):
+    """Return a function that reads the first number of a cell of a result. One row has `row`."""
+
+    def read():
+        (found,) = pages.rows_of(name, title, **row)
+        return pages.number(found[column])
+
+    return read
+
+
+def ratios(corpora, upper, lower):
+    """Return functions: the least and the greatest ratio of us/word of two systems."""
+
+    def read():
+        for corpus in corpora:
+            both = [
+                figure("accuracy", "us/word", corpus=corpus, system=s)() for s in (upper, lower)
+            ]
+            yield both[0] / both[1]
+
+    return (lambda: min(read())), (lambda: max(read()))
+
+
+def accuracy(corpus, system, column="score"):
+    return figure("accuracy", column, corpus=corpus, system=system)
+
+
+def shares(annotated, column):
+    return figure("annotated_share", column, annotated=annotated)
+
+
+def faster(pipeline):
+    return figure("acceleration", "x predict", pipeline=pipeline)
+
+
+def sklearn(corpus, column, library="ours, defaults"):
+    return figure("crfsuite_interface", column, corpus=corpus, library=library)
+
+
+def torch(step, tags):
+    return figure("interfaces", "pytorch-crf", step=step, tags=tags, batch="64")
+
+
+def ece(on, column, corpus="jnlpba"):
+    return figure("calibration", column, corpus=corpus, **{"measured on": on})
+
+
+def extended(system, training, column):
+    rows = {"system": system, "training": training}
+    corpus = "JNLPBA, DNA, 1,000"
+    return figure("extend", column, **{"corpus, new label, sentences": corpus}, **rows)
+
+
+def kept(promise):
+    return figure("control", "kept", corpus="jnlpba", promise=promise, **{"max units": "1"})
+
+
+OTHER_HALF = "dev, other half"
+CRF_SPEED = ratios(("wnut17", "uner", "ewt-pos"), "crfsuite", "sparse")
+JNLPBA_SUM = [
+    figure("combined", "test", corpus="JNLPBA", system=s)
+    for s in ("stacked chain", "network with vectors", "sum")
+]
+SKLEARN = [sklearn("CoNLL-2000", c) for c in ("times as fast", "as fast", "F")]
+SKLEARN.append(sklearn("CoNLL-2000", "F", "sklearn-crfsuite"))
+FALSE_ALARM, ALARM = (
+    figure("drift", "runs with an alarm", "Drift", **{"new documents": d})
+    for d in ("the other half of EWT, 1,039 sentences", "200 sentences of WNUT17")
+)
+CLAIMS = {
+    "README.md": [
+        ("F is {:.0f} with full annotation", shares("100%", "partial")),
+        (
+            "one of the five labels annotated in each sentence, it is {:.0f}",
+            shares("20%", "partial"),
+        ),
+        ('missing annotation counts as "no entity", it is {:.0f}', shares("20%", "missing as O")),
+        (
+            "has F {:.1f} for entities, and {:.1f}% of the tags",
+            accuracy("uner", "clusters"),
+            accuracy("ewt-pos", "clusters"),
+        ),
+        (
+            "`ner` and `tagger` have {:.1f} and {:.1f}%",
+            accuracy("uner", "spacy"),
+            accuracy("ewt-pos", "spacy"),
+        ),
+        (
+            "a chain predicts {:.0f} to {:.0f} times as fast",
+            *ratios(("wnut17", "uner", "ewt-pos"), "spacy", "sparse"),
+        ),
+        ("spaCy's CNN predict {} and {} times as fast", faster("bcrf_ner"), faster("bcrf_tagger")),
+        (
+            "spaCy's own components {} and {} times as fast",
+            faster("ner, accelerated"),
+            faster("tagger, accelerated"),
+        ),
+        (
+            "F on WNUT17 is then {:.0f} to {:.0f}",
+            accuracy("wnut17", "neural"),
+            accuracy("wnut17", "sparse"),
+        ),
+        (
+            "with Brown clusters {:.0f}, with clusters of tweets and vectors {:.0f}",
+            accuracy("wnut17", "clusters"),
+            figure("accuracy_stacked", "score", corpus="wnut17"),
+        ),
+        (
+            "| {:,.0f}, one process",
+            figure("scale", "words/s", pipeline="sparse", workers="1 process"),
+        ),
+        (
+            "{:.1f} to {:.1f} ms",
+            lambda: figure("acceleration", "one text", pipeline="bcrf_tagger")() / 1000,
+            lambda: figure("acceleration", "one text", pipeline="bcrf_ner")() / 1000,
+        ),
+    ],
+    "docs/faq.md": [
+        (
+            "from {} to {} on documents from the same source",
+            ece(OTHER_HALF, "not calibrated"),
+            ece(OTHER_HALF, "temperature"),
+        ),
+        ("{}% of 200 random splits", kept("recall 0.95")),
+        (
+            "takes {:.0f} us for 64 sentences and 17 tags",
+            figure("interfaces", "ours, us", step="loss, gradient", tags="17", batch="64"),
+        ),
+        (
+            "{:.0f} to {:.0f} times as fast for loss and gradient",
+            torch("loss, gradient", "17"),
+            torch("loss, gradient", "69"),
+        ),
+        ("{:.0f} to {:.0f} times for decoding", torch("decode", "9"), torch("decode", "69")),
+        (
+            "keep F {} of {} and the new one reaches {}",
+            extended("sparse chain", "extend", "old labels, F"),
+            extended("sparse chain", "old labels", "old labels, F"),
+            extended("sparse chain", "extend", "new label, F"),
+        ),
+        (
+            "falls from {} to {:.0f}",
+            extended("spaCy's ner", "old labels", "old labels, F"),
+            extended("spaCy's ner", "further, new entities", "old labels, F"),
+        ),
+        (
+            "has F {:.1f} at {:.1f} us a word; `spancat` has {:.1f} at {:.0f}",
+            *(
+                figure("spans", c, system=s)
+                for s in ("clusters", "spancat")
+                for c in ("F", "us/word")
+            ),
+        ),
+        ("trains {} times as fast and predicts {} times as fast, at F {} against {}", *SKLEARN),
+        (
+            "left {}% of the names",
+            lambda: float(
+                re.search(
+                    r", ([\d.]+)%",
+                    next(
+                        r["spans left"]
+                        for r in pages.rows_of("redaction")
+                        if r["promise"] == "recall 0.8"
+                    ),
+                )[1]
+            ),
+        ),
+    ],
+    "docs/calibrate.md": [
+        (
+            "falls from {} to {} by label",
+            ece(OTHER_HALF, "not calibrated"),
+            ece(OTHER_HALF, "by label"),
+        ),
+        ("it falls from {} to {}", ece("test", "not calibrated"), ece("test", "temperature")),
+    ],
+    "docs/promises.md": [
+        (
+            "and {} reached on test",
+            figure(
+                "drift",
+                "reached on test",
+                "Promises on another source",
+                corpus="JNLPBA",
+                **{"promised on dev": "precision 0.8"},
+            ),
+        ),
+        ("kept a promise in {} to 100% of 200 splits", kept("recall 0.95")),
+    ],
+    "docs/drift.md": [("in all of {:,.0f} runs; {:.0f} of 1,000", ALARM, FALSE_ALARM)],
+    "docs/choose-model.md": [
+        (
+            "chain has {:.2f}% accuracy on test, with clusters {:.2f}%, and a CNN {:.2f}%",
+            *(accuracy("ewt-pos", s) for s in ("sparse", "clusters", "neural")),
+        ),
+        (
+            "F {:.2f} ± 0.76 and {:.2f} ± 0.61",
+            *(figure("which_head", "JNLPBA F", head=h) for h in ("CRF", "BCRF")),
+        ),
+        ("chain with F {:.2f} and a network with {:.2f} together have {:.2f}", *JNLPBA_SUM),
+    ],
+    "docs/migrate.md": [
+        (
+            "`ner` predicts {} times as fast, one with `tagger` {} times",
+            faster("ner, accelerated"),
+            faster("tagger, accelerated"),
+        )
+    ],
+    "docs/from-sklearn-crfsuite.md": [
+        (
+            "F is {} on CoNLL-2000 and {} on JNLPBA",
+            sklearn("CoNLL-2000", "F"),
+            sklearn("JNLPBA", "F"),
+        ),
+        (
+            "trains {} and {} times as fast, and predicts {} and {} times",
+            *(
+                sklearn(c, k)
+                for k in ("times as fast", "as fast")
+                for c in ("CoNLL-2000", "JNLPBA")
+            ),
+        ),
+    ],
+    "docs/other-libraries.md": [("predicts {:.1f} to {:.0f} times", *CRF_SPEED)],
+    "docs/partial-annotation.md": [
+        (
+            "F on test is {:.0f}, with all five {:.0f}",
+            shares("20%", "partial"),
+            shares("100%", "partial"),
+        )
+    ],
+}
+NOT_MEASURED = [
+    "Le Roux 2025",
+    "Python 3.10",
+    "C++17",
+    "spaCy 3.8",
+    "860 entities",
+    "threshold for 95% recall",
+    "4,000 sentences of the",
+    "precision 0.8 was promised with confidence 95%, and kept in all of 200",
+    "spacy-crfsuite 1.7",
+    "flair 0.15",
+    "GLiNER 0.2",
+    "last release 2023",
+    "Presidio 2.2",
+    "OpenMed 3.1",
+    "edsnlp 0.23",
+    "[0.85]",
+    "mean of 1 - p(O)",
+    "8 kinds",
+    "35 with PII models",
+    "a chain: 8 MB",
+    "1.5 billion parameters, 50 million active",
+    "Apache 2.0",
+    "November 2026",
+    "Published models have 41 to 50",
+    "CC BY-SA 4.0",
+    "CC0",
+]
+"""Numbers of the README that are names, versions, or figures of others with a link."""
+
+
+@pytest.mark.parametrize("page", CLAIMS)
+def test_a_page_quotes_the_figures_of_the_results(page):
+    text = " ".join((ROOT / page).read_text("utf8").split())
+    for claim, *figures in CLAIMS[page]:
+        assert claim.format(*(read() for read in figures)) in text
+
+
+def prose(page):
+    """Return the text of a page without code blocks and targets of links."""
+    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text("utf8"), flags=re.M | re.S)
+    return " ".join(re.sub(r"\]\([^)]*\)", "]", text).split())
+
+
+def test_each_figure_of_the_readme_is_a_claim_or_named_as_not_measured():
+    text = prose("README.md")
+    claims = [
+        claim.format(*(read() for read in figures)) for claim, *figures in CLAIMS["README.md"]
+    ]
+    for known in (*claims, *NOT_MEASURED):
+        assert known in text
+        text = text.replace(known, "")
+    assert not re.findall(r".{0,40}\d.{0,40}", text)
+
+
+TABLES = [
+    ("docs/active-learning.md", "active_learning"),
+    ("docs/linear-chain.md", "two_pass"),
+    ("docs/new-labels.md", "extend"),
+    ("docs/redaction.md", "redaction"),
+    ("docs/scale.md", "scale"),
+    ("docs/spans.md", "spans"),
+]
+
+
+@pytest.mark.parametrize("page, name", TABLES)
+def test_the_rows_of_a_table_are_rows_of_the_result(page, name):
+    """The numbers with a decimal point of a row are in one row of the result, rounded."""
+    found = [
+        [float(number) for cell in row for number in re.findall(r"\d+\.\d+", cell)]
+        for table in pages.read_results(name)["tables"]
+        for row in table["rows"]
+    ]
+    lines = re.findall(r"^\|.*\d\.\d.*\|$", (ROOT / page).read_text("utf8"), re.M)
+    assert lines
+    for line in lines:
+        quoted = [(float(n), len(n.partition(".")[2])) for n in re.findall(r"\d+\.\d+", line)]
+        assert any(
+            all(any(abs(n - x) <= 0.5 / 10**d + 1e-9 for x in row) for n, d in quoted)
+            for row in found
+        ), line
