@@ -18,10 +18,10 @@ from typer.models import ArgumentInfo
 
 from spacy_bcrf.cli import PANELS, app
 
-HEAD = """`docs/theme/commands.py` generates this page from the help of `python -m spacy bcrf`. A
-command that succeeds has exit code 0, and most print a line `next:` with a command that often
-follows on standard error. One that fails has exit code 1, for a wrong option 2, and says what is
-wrong. Ctrl-C has exit code 130."""
+HEAD = """`docs/theme/commands.py` generates this page from the help of `python -m spacy bcrf`, which
+`--help` prints whole. A command that succeeds has exit code 0, and most print on standard error a
+line `next:` with a command that often follows. One that fails has exit code 1, for a wrong option
+2, and says what is wrong. Ctrl-C has exit code 130."""
 
 
 class Parameter(NamedTuple):
@@ -52,7 +52,7 @@ def lines() -> Iterator[str]:
 
 
 def describe(name: str, function: Callable[..., Any], common: list[Parameter]) -> Iterator[str]:
-    """Yield heading, call, text and parameters of a command."""
+    """Yield heading, call, first sentence and parameters of a command."""
     found = list(parameters(function))
     call = ["python -m spacy bcrf", name]
     for each in found:
@@ -61,8 +61,8 @@ def describe(name: str, function: Callable[..., Any], common: list[Parameter]) -
         elif each.default == "required":
             call.append(f"{each.names.split(',')[0]} {each.kind}")
     yield f"### {name}\n\n```text\n{' '.join(call)} [OPTIONS]\n```\n"
-    for paragraph in re.split(r"\n\s*\n", inspect.getdoc(function) or ""):
-        yield fill(paragraph) + "\n"
+    first, _, _ = " ".join((inspect.getdoc(function) or "").split()).partition(". ")
+    yield fill(f"{first.removesuffix('.')}.") + "\n"
     yield from items([each for each in found if each not in common])
     if shared := [f"`{each.names}`" for each in found if each in common]:
         yield f"And [of many commands](#of-many-commands): {', '.join(shared)}.\n"

@@ -106,6 +106,10 @@ CLAIMS = {
             faster("tagger, accelerated"),
         ),
         (
+            "whole `en_core_web_sm` {} times, with equal outputs",
+            figure("whole_pipeline", "times as fast", pipeline="all components"),
+        ),
+        (
             "F on WNUT17 is then {:.0f} to {:.0f}",
             accuracy("wnut17", "neural"),
             accuracy("wnut17", "sparse"),

@@ -1,4 +1,4 @@
-"""Run the tests of other libraries on our code, and write docs/conformance.md.
+"""Run the tests of other libraries on our code, and write README.md of this folder.
 
     python -m tests.conformance [--sources DIR] [SUITE ...]
 

@@ -1,4 +1,4 @@
-"""The page docs/conformance.md from the reports of all suites."""
+"""README.md of this folder, from the reports of all suites."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.conformance.suites import RESULTS, ROOT, Report
 
-PAGE = ROOT / "docs/conformance.md"
+PAGE = ROOT / "tests/conformance/README.md"
 
 HEAD = """# Conformance: the tests of other libraries
 
