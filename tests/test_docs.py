@@ -7,6 +7,7 @@
 - Commands, in blocks and in the text, have the options that they are called with.
 """
 
+import ast
 import configparser
 import contextlib
 import doctest
@@ -103,7 +104,10 @@ def mask_numbers(text: str) -> str:
     return re.sub(r"\d+\.\d+", "0.0", text)
 
 
-@pytest.mark.parametrize("page", pages_with("python"))
+NOTEBOOK = "docs/notebook.md"
+
+
+@pytest.mark.parametrize("page", [page for page in pages_with("python") if page != NOTEBOOK])
 def test_python_blocks_print_their_output(page, workspace, monkeypatch, capsys):
     monkeypatch.chdir(workspace)
     monkeypatch.setenv("MODEL", "training/english/model-best")
@@ -121,6 +125,26 @@ def test_python_blocks_print_their_output(page, workspace, monkeypatch, capsys):
             expected = re.findall(r"^# (.*)", code, re.MULTILINE)
             printed = [mask_numbers(line) for line in capsys.readouterr().out.splitlines()]
             assert not expected or printed == [mask_numbers(line) for line in expected]
+
+
+def test_the_cells_of_the_notebook_show_tables_and_pictures(workspace, monkeypatch):
+    """A notebook shows the value of a cell's last expression by these methods."""
+    monkeypatch.chdir(workspace)
+    variables: dict[str, Any] = {}
+    shown = []
+    for name, code in blocks("python"):
+        if name == NOTEBOOK:
+            *statements, last = ast.parse(code).body
+            if not isinstance(last, ast.Expr):
+                exec(code, variables)
+                continue
+            exec(compile(ast.Module(statements, []), name, "exec"), variables)
+            value = eval(compile(ast.Expression(last.value), name, "eval"), variables)
+            for method in ("_repr_html_", "_repr_png_"):
+                if hasattr(value, method) and getattr(value, method)():
+                    shown.append(method)
+    assert shown.count("_repr_html_") >= 6 and shown.count("_repr_png_") >= 3
+    assert {path.name for path in workspace.glob("notebook/*")} >= {"train.spacy", "controlled"}
 
 
 @pytest.mark.parametrize("page", pages_with("pycon"))

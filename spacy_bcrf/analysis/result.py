@@ -1,5 +1,6 @@
 """What results of an analysis share: JSON values, a table in notebooks, an empty figure."""
 
+import io
 import math
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -45,12 +46,19 @@ def as_json(value: Any) -> Any:
 def make_axes(
     rows: int = 1, columns: int = 1, *, width: float = 6.4, height: float = 4.8, **options: Any
 ) -> tuple[Any, Any]:
-    """Return an empty Matplotlib figure, and its axes. ImportError names the extra.
+    """Return an empty Matplotlib figure, which a notebook shows, and its axes. ImportError names
+    the extra.
 
     width, height: in inches. options: of `Figure.subplots`.
     """
     matplotlib = require("matplotlib.figure", "plot")
-    figure = matplotlib.Figure(figsize=(width, height), layout="constrained")
+
+    class Figure(matplotlib.Figure):  # type: ignore[name-defined,misc]
+        def _repr_png_(self) -> bytes:
+            self.savefig(file := io.BytesIO(), format="png")
+            return file.getvalue()
+
+    figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, **options)
 
 
