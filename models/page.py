@@ -24,7 +24,8 @@ cards, which `report` measures.
 In a clone, `make models` builds their wheels into `dist` from public corpora, and
 `make models MODEL=NAME` builds one. `CORPORA=DIR` reads the corpora in a folder in place of a
 download. Install a wheel beside spacy-bcrf, without a network too. A loaded pipeline warns if the
-installed versions are not those that it needs.
+installed versions are not those that it needs. The card in the wheel, its README.md, has the scores
+by label, the promises and the sources.
 """
 HEADER = ("pipeline", "F on test", "calibration error", "words/s", "MB", "licence")
 
@@ -41,10 +42,12 @@ def main() -> None:
 
 
 def demote(card: str) -> str:
-    """Return a card with headings one level lower, and code that the tests of pages do not run.
+    """Return the head and the limits of a card, with headings one level lower.
 
-    Code may have lines that look like headings.
+    The tests of pages do not run its code, which may have lines that look like headings.
     """
+    head, *sections = re.split(r"^(?=## )", card, flags=re.MULTILINE)
+    card = head + "".join(each for each in sections if each.startswith("## Data and limits"))
     parts = card.replace("```python", "```py").split("```")
     parts[::2] = [re.sub(r"^#", "##", part, flags=re.MULTILINE) for part in parts[::2]]
     return "```".join(parts)

@@ -18,7 +18,7 @@ from typer.models import ArgumentInfo
 
 from spacy_bcrf.cli import PANELS, app
 
-HEAD = """`docs/theme/commands.py` generates this page from the help of `python -m spacy bcrf`, which
+HEAD = """`docs/theme/commands.py` generates this page from the help of `python -m spacy bcrf`;
 `--help` prints whole. A command that succeeds has exit code 0, and most print on standard error a
 line `next:` with a command that often follows. One that fails has exit code 1, for a wrong option
 2, and says what is wrong. Ctrl-C has exit code 130."""

@@ -199,7 +199,7 @@ def test_the_card_has_scores_promises_and_what_the_pipeline_is_not_for(work, con
     assert "# Ann | PER | " in card and "123,456 words/s" in card and "No names but ours." in card
     assert "| all | recall 0.95 |" in card and "[A](https://a.b) by B, MIT" in card
     page = demote(card)
-    assert "\n### Scores" in page and "\n# Ann | PER" in page
+    assert "\n### Data and limits" in page and "\n# Ann | PER" in page and "### Scores" not in page
 
 
 def test_a_missing_licence_stops_packaging(tmp_path):
