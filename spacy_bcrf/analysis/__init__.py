@@ -29,5 +29,7 @@ from .migrate import migrate_config as migrate_config
 from .rank import rank as rank
 from .redact import measure_leaks as measure_leaks
 from .redact import redact as redact
+from .redact_stream import RedactionStream as RedactionStream
+from .redact_stream import StreamReport as StreamReport
 from .report import report as report
 from .tune import tune as tune

@@ -76,16 +76,7 @@ def redact(
     """
     replacer = Replacer(style, key)
     name, labeler = find_labeler(nlp, pipe)
-    check_promise(name, labeler.codec, "recall")
-    promise = labeler.control
-    if threshold is not None:
-        labels = labeler.labels
-        thresholds = (threshold,) * len(labels)
-        promise = Control("recall", labels, thresholds, labeler.temperature)
-    elif promise is None or promise.promise != "recall":
-        raise ValueError(
-            f"[{name}] has no promise of recall: run `control` with --recall, or give a threshold"
-        )
+    promise = find_promise(name, labeler, threshold)
     for batch in minibatch(docs, BATCH_SIZE):
         # Between two documents, the pipeline is as it was.
         annotated, before = list(annotate_before(nlp, name, batch)), labeler.control
@@ -98,13 +89,27 @@ def redact(
             yield replace_spans(doc, spans, inside, replacer)
 
 
+def find_promise(name: str, labeler: Any, threshold: float | None) -> Control:
+    """Return a component's promise of recall, or that of a threshold. ValueError without both."""
+    check_promise(name, labeler.codec, "recall")
+    promise: Control | None = labeler.control
+    if threshold is not None:
+        thresholds = (threshold,) * len(labeler.labels)
+        return Control("recall", labeler.labels, thresholds, labeler.temperature)
+    if promise is None or promise.promise != "recall":
+        raise ValueError(
+            f"[{name}] has no promise of recall: run `control` with --recall, or give a threshold"
+        )
+    return promise
+
+
 def find_regions(labeler: Any, batch: list[Doc]) -> Iterator[list[Region]]:
     """Yield the regions of documents that `redact` replaces, by the component's promise of recall.
 
     batch: documents that all earlier components have annotated.
     """
     for doc, (spans, inside) in zip(batch, find_spans(labeler, batch), strict=True):
-        yield _find_regions(doc, spans, inside)[0]
+        yield merge_repeats(Words.of(doc), spans, inside)[0]
 
 
 def find_spans(labeler: Any, batch: list[Doc]) -> Iterator[tuple[list[Region], NDArray]]:
@@ -127,13 +132,25 @@ def replace_spans(doc: Doc, spans: list[Region], inside: NDArray, replacer: Repl
     text = doc.text
     if not spans:
         return Redacted(text, [], [], [])
-    regions, strings = _find_regions(doc, spans, inside)
-    new, replaced = _replace_regions(text, regions, replacer)
-    left = list(_find_left(text, regions, new, replaced, strings))
+    regions, strings = merge_repeats(Words.of(doc), spans, inside)
+    new, replaced = replace_regions(text, regions, replacer)
+    left = list(find_left(text, regions, new, replaced, strings))
     return Redacted(new, replaced, regions, left)
 
 
-class _String(NamedTuple):
+class Words(NamedTuple):
+    """The tokens of a text. starts: their first characters."""
+
+    text: str
+    words: list[str]
+    starts: list[int]
+
+    @classmethod
+    def of(cls, doc: Doc) -> "Words":
+        return cls(doc.text, [token.text for token in doc], [token.idx for token in doc])
+
+
+class String(NamedTuple):
     """A folded string to replace. is_word: only of a found string, so not in lower case."""
 
     text: str
@@ -149,37 +166,36 @@ class _String(NamedTuple):
         ]
 
 
-def _find_strings(doc: Doc, starts: list[int], spans: Sequence[Region]) -> list[_String]:
+def find_strings(words: Words, spans: Sequence[Region]) -> list[String]:
     """Return the found strings and their words, each with the label of the highest score.
 
-    starts: of the tokens, in characters. A string that is found itself is no word of another one. A
-    word in lower case, such as "of", is no string of its own, and one in upper case does not occur
-    in lower case.
+    A string that is found itself is no word of another one. A word in lower case, such as "of", is
+    no string of its own, and one in upper case does not occur in lower case.
     """
-    found: dict[str, _String] = {}
-    words: dict[str, _String] = {}
-    text = doc.text
+    found: dict[str, String] = {}
+    parts: dict[str, String] = {}
+    text, tokens, starts = words
     for start, end, label, *_ in sorted(spans, key=lambda span: span.score):
         if name := fold_name(text[start:end]):
-            found[name] = _String(name, label, False)
+            found[name] = String(name, label, False)
         for i in range(bisect_left(starts, start), bisect_left(starts, end)):
-            token = doc[i].text
+            token = tokens[i]
             word = "" if token.islower() else fold_name(token)
             if len(word) > 1 and sum(map(str.isalnum, word)) > 1:
-                words[word] = _String(word, label, True)
-    return list({**words, **found}.values())
+                parts[word] = String(word, label, True)
+    return list({**parts, **found}.values())
 
 
-def _find_regions(
-    doc: Doc, spans: Sequence[Region], inside: NDArray
-) -> tuple[list[Region], list[_String]]:
+def merge_repeats(
+    words: Words, spans: Sequence[Region], inside: NDArray
+) -> tuple[list[Region], list[String]]:
     """Return spans and repeats, merged, and the strings.
 
     Repeats are all occurrences of strings whose pooled posterior is large enough. inside: (n,) the
     probability that a token is in a span.
     """
-    text, starts = doc.text, [token.idx for token in doc]
-    strings, repeats = _find_strings(doc, starts, spans), []
+    text, _, starts = words
+    strings, repeats = find_strings(words, spans), []
     folded, p = Folded(text), inside.tolist()
     for string in strings:
         places = string.find(text, folded)
@@ -192,10 +208,10 @@ def _find_regions(
         pooled = sum(of_places) / len(places)
         if pooled >= MIN_POOLED:
             repeats += [Region(*place, string.label, pooled, True) for place in places]
-    return _merge([*spans, *repeats]), strings
+    return merge([*spans, *repeats]), strings
 
 
-def _merge(regions: Iterable[Region]) -> list[Region]:
+def merge(regions: Iterable[Region]) -> list[Region]:
     """Return regions without overlaps: their unions, with the label of the highest score."""
     merged: list[Region] = []
     for region in sorted(regions):
@@ -208,7 +224,7 @@ def _merge(regions: Iterable[Region]) -> list[Region]:
     return merged
 
 
-def _replace_regions(
+def replace_regions(
     text: str, regions: list[Region], replacer: Replacer
 ) -> tuple[str, list[Region]]:
     """Return the new text, and the regions in its characters."""
@@ -222,8 +238,8 @@ def _replace_regions(
     return "".join([*parts, text[at:]]), spans
 
 
-def _find_left(
-    old: str, regions: list[Region], new: str, spans: list[Region], strings: list[_String]
+def find_left(
+    old: str, regions: list[Region], new: str, spans: list[Region], strings: list[String]
 ) -> Iterator[Region]:
     """Yield the occurrences of strings in a new text.
 

@@ -26,8 +26,10 @@ Style = Literal["label", "surrogate", "mask"]
 
 def redact_cli(
     model: Annotated[str, Arg(help="Trained pipeline with a promise of recall")],
-    texts: Annotated[Path, Arg(help=".txt, .jsonl, .csv, .tsv, .parquet or .spacy")],
-    output: Annotated[Path, Opt("--output", "-o", help="File of JSON lines to write")],
+    texts: Annotated[Path | None, Arg(help=".txt, .jsonl, .csv, .tsv, .parquet or .spacy")] = None,
+    output: Annotated[
+        Path | None, Opt("--output", "-o", help="File of JSON lines to write")
+    ] = None,
     style: Annotated[
         Style,
         Opt(
@@ -45,14 +47,20 @@ def redact_cli(
     report: Annotated[
         Path | None, Opt(help="TEXTS has gold spans: file for the leaks, .html or .json")
     ] = None,
+    stream: Annotated[
+        bool, Opt("--stream", help="Redact the standard input, one text, to the output")
+    ] = False,
+    max_lag: Annotated[int | None, Opt(help="With --stream: most tokens that wait", min=1)] = None,
     pipe: PipeName = None,
     gpu_id: GpuId = -1,
-) -> str:
+) -> str | None:
     """
     Replace the spans of a recall promise in texts, and their further occurrences.
     Writes one JSON object for each text, with its id, the new text, and the replaced spans.
     With --report, it measures what the output has of the gold spans of a .spacy corpus and of the
     found strings, by label, character and document, and the reached recall beside the promised one.
+    With --stream, it writes a text as it arrives, equal to the redacted whole text but for strings
+    that are found after their first occurrence was written.
     No software finds all personal data. Read a sample of the output.
     """
     from spacy_bcrf.analysis.control.thresholds import ASSUMPTION, measure_promises
@@ -61,15 +69,31 @@ def redact_cli(
 
     from .labeler import load_labeler, read_gold
     from .pages import render
+    from .redact_stdin import redact_stdin
     from .text_docs import read_text_records
 
+    if stream:
+        if not (texts is output is report is None):
+            raise ValueError(
+                "--stream takes no TEXTS, --output and --report: it redacts stdin to stdout"
+            )
+        redact_stdin(
+            model,
+            pipe,
+            gpu_id,
+            style=style,
+            threshold=threshold,
+            key=_read_key(key),
+            max_lag=max_lag,
+        )
+        return None
+    if texts is None or output is None:
+        raise ValueError("expected TEXTS and --output, or --stream")
     check_output_file(output, texts, key)
     if report is not None:
         check_report_file(report, texts, key, output)
         check_corpus(texts)
-    secret = secrets.token_bytes(32) if key is None else key.read_bytes().strip()
-    if not secret:
-        raise ValueError(f"{key}: is empty; expected a secret, such as 32 random characters")
+    secret = _read_key(key)
     nlp, name, labeler = load_labeler(model, pipe, gpu_id)
     options: Any = {"style": style, "threshold": threshold, "key": secret}
     if threshold is None and labeler.control is not None:
@@ -122,6 +146,13 @@ def redact_cli(
     again = output.with_name(f"gold-{output.name}")
     gold_run = "redact", model, "GOLD.spacy", "--output", again
     return spacy_command("bcrf", *gold_run, "--report", "leaks.html")
+
+
+def _read_key(path: Path | None) -> bytes:
+    secret = secrets.token_bytes(32) if path is None else path.read_bytes().strip()
+    if not secret:
+        raise ValueError(f"{path}: is empty; expected a secret, such as 32 random characters")
+    return secret
 
 
 def _show(row: dict[str, Any]) -> str:

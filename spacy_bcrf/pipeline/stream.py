@@ -413,8 +413,8 @@ def check_streams(pipe: Component) -> None:
     model, chain = pipe.model, sparse_chain(pipe.model)
     if chain is None or not is_chain_alone(model):
         why = (
-            f"its model is {model.name}. Only spacy-bcrf.LinearChain.v1 is known to read no more "
-            "than a few words ahead"
+            "a network may read the whole text. A stream needs spacy-bcrf.LinearChain.v1 alone, "
+            "which reads a few words ahead"
         )
     elif chain.first is not None:
         why = "two_pass reads the whole document before it tags a word. Train without two_pass"

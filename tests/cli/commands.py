@@ -27,11 +27,12 @@ class Ended:
 def command(name: str) -> Callable[..., Ended]:
     """Return a function that runs a command with arguments.
 
-    The function raises AssertionError with the output if the exit status is not `exit_code`.
+    The function raises AssertionError with the output if the exit status is not `exit_code`. stdin:
+    the standard input of the command.
     """
 
-    def run(*arguments: object, exit_code: int = 0) -> Ended:
-        result = CliRunner().invoke(app, [name, *map(str, arguments)])
+    def run(*arguments: object, exit_code: int = 0, stdin: bytes = b"") -> Ended:
+        result = CliRunner().invoke(app, [name, *map(str, arguments)], input=stdin)
         assert result.exit_code == exit_code, result.output
         *_, last = ["", *result.stderr.splitlines()]
         line = f"{last}\n" if last.startswith("next: ") else ""

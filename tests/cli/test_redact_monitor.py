@@ -11,6 +11,7 @@ from sentences import make_docs
 from spacy.tokens import DocBin
 
 from spacy_bcrf.analysis import report
+from spacy_bcrf.analysis.cross_fitting import train_sparse_chain
 
 redact, monitor, control = command("redact"), command("monitor"), command("control")
 PIPE = ("-p", "ner")
@@ -152,3 +153,18 @@ def test_wrong_input_of_monitor(folder, args, message):
     result = monitor("model", *args, *PIPE, exit_code=1)
     assert message in result.output
     assert (folder / "bad.json").read_text() == "{}" and not result.stdout.startswith("{")
+
+
+def test_a_stream(folder):
+    train_sparse_chain(make_docs(spacy.blank("xx").vocab) * 8, ["PERSON", "LOC"]).to_disk("sparse")
+    args = ("sparse", "--stream", "--threshold", "0.5")
+    result = redact(*args, stdin=b"Ann saw Rome . Bob saw Kiel .\n")
+    assert result.stdout == "[PERSON] saw [LOC] . [PERSON] saw [LOC] .\n"
+    assert "4 replacements" in result.stderr
+    result = redact(*args, stdin=b"Ann saw Rome . \xff Bob", exit_code=1)
+    assert result.stdout == "[PERSON] saw [LOC] . "
+    assert "standard input: byte 15 is no UTF-8" in result.stderr
+    result = redact(*args, stdin=b"Ann \xc3", exit_code=1)
+    assert "ends within a character of UTF-8, at byte 5" in result.stderr
+    assert "takes no TEXTS" in redact(*args, "-o", "out.jsonl", exit_code=1).stderr
+    assert "expected TEXTS and --output, or --stream" in redact("model", exit_code=1).stderr

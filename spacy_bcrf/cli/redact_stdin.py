@@ -1,0 +1,61 @@
+"""`python -m spacy bcrf redact --stream`: from the standard input to the standard output."""
+
+import sys
+from codecs import getincrementaldecoder
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import typer
+
+from .labeler import load_labeler
+from .paths import print_notes
+
+
+def redact_stdin(model: str, pipe: str | None, gpu_id: int, **options: Any) -> None:
+    """Replace the spans of a recall promise in the standard input, which is one text.
+
+    options: see `RedactionStream`. If the input is no UTF-8 or the command is stopped, the text
+    before that is finished first.
+    """
+    from spacy_bcrf.analysis.control.thresholds import ASSUMPTION
+    from spacy_bcrf.analysis.redact_stream import RedactionStream
+
+    nlp, name, _ = load_labeler(model, pipe, gpu_id)
+    stream = RedactionStream(nlp, name, **options)
+    try:
+        for piece in _read(sys.stdin.buffer):
+            _write(stream.feed(piece))
+    finally:
+        rest, report = stream.close()
+        _write(rest)
+    redacted, late, forced = report
+    typer.echo(f"{len(redacted.spans):,} replacements", err=True)
+    notes = [
+        (len(redacted.left), "found strings still stand at {:,} places, where they are improbable"),
+        (len(late), "{:,} repeats were written before their string was found or became probable"),
+        (forced, "{:,} uncertain spans were replaced, because their tokens waited for --max-lag"),
+    ]
+    print_notes([note.format(n) for n, note in notes if n] + [ASSUMPTION])
+
+
+def _read(file: BinaryIO) -> Iterator[str]:
+    """Yield the text as it arrives. ValueError naming the first byte that is no UTF-8."""
+    decoder, n = getincrementaldecoder("utf8")(), 0
+    read: Any = getattr(file, "read1", file.read)
+    while part := read(1 << 16):
+        try:
+            text = decoder.decode(part)
+        except UnicodeDecodeError as error:
+            at = n + len(part) - len(error.object) + error.start
+            yield error.object[: error.start].decode()
+            raise ValueError(f"standard input: byte {at} is no UTF-8 ({error.reason})") from None
+        n += len(part)
+        yield text
+    if decoder.getstate()[0]:
+        raise ValueError(f"standard input: ends within a character of UTF-8, at byte {n}")
+
+
+def _write(text: str) -> None:
+    if text:
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
