@@ -213,7 +213,7 @@ class _Conversion:
                 if each.reason == "overlap":  # in some corpora so many that they hide all others
                     self.overlap = self.overlap or message
                 else:
-                    self.problems.add(message)
+                    self.problems.add(message, kind=each.reason)
             self.counts.add(record, made, self.spans_key)
             yield made.doc
 

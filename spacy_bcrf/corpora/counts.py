@@ -118,7 +118,8 @@ class Counts:
             f" + {found.total():,} {what}{_reasons(found)}" * bool(found)
             for found, what in ((self.ignored, "ignored"), (self.skipped, "left out"))
         )
-        scheme = f"entity tags in the scheme {self.scheme}, {self.repaired:,} of them repaired"
+        repaired = f", {self.repaired:,} of them repaired" * bool(self.repaired)
+        scheme = f"entity tags in the scheme {self.scheme}{repaired}"
         more = {
             "tags": self.tags,
             "pos": self.pos,
@@ -149,7 +150,7 @@ def _reasons(found: Counter[str]) -> str:
 MAX_REPORTS = 20
 """Largest number of different problems that a conversion names."""
 MAX_PLACES = 5
-"""Largest number of places of equal problems."""
+"""Largest number of places of equal problems, and of spans that are left out for one reason."""
 
 
 class Problems:
@@ -164,10 +165,14 @@ class Problems:
         self._n_more = 0
         self.fatal = False
 
-    def add(self, message: str, n: int = 1) -> None:
-        """Count a problem of n records: `PLACE: PROBLEM`."""
+    def add(self, message: str, n: int = 1, kind: str | None = None) -> None:
+        """Count a problem of n records: `PLACE: PROBLEM`. Of a kind, MAX_PLACES are named."""
         place, _, problem = message.partition(": ")
-        if problem in self._places or len(self._places) < MAX_REPORTS:
+        if kind is not None:
+            self._n_equal[kind] += 1
+        if kind is not None and self._n_equal[kind] > MAX_PLACES:
+            self._n_more += n
+        elif problem in self._places or len(self._places) < MAX_REPORTS:
             places = self._places.setdefault(problem, [])
             places += [place] * (len(places) < MAX_PLACES)
             self._n_equal[problem] += 1

@@ -498,6 +498,16 @@ def test_only_the_first_problems_are_reported(tmp_path):
     assert problems[-1] == "and 5 more problems"
 
 
+def test_spans_left_out_for_one_reason_are_named_five_times(tmp_path):
+    cut = "".join(
+        json.dumps({"text": f"Ada{i}", "spans": [{"start": 0, "end": 2, "label": "X"}]}) + "\n"
+        for i in range(30)
+    )
+    _, counts, problems = convert(tmp_path, cut)
+    assert counts.left_out == {"cut tokens": 30} and len(problems) == 6
+    assert problems[-1] == "and 25 more problems"
+
+
 def test_equal_problems_are_one_with_their_places(tmp_path):
     _, _, (problem,) = convert(tmp_path, "no\n" * 30 + json.dumps(ADA))
     assert problem.startswith(f"{tmp_path / 'in.jsonl'}:1, ") and " and 25 more: " in problem
