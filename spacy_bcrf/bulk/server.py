@@ -119,6 +119,11 @@ class Server:
                 if not result.done():  # the client has left
                     result.set_result(value)
 
+    async def run(self, work: Callable[[], Any]) -> Any:
+        """Return what a function returns that uses the pipeline, in a thread, beside no batch."""
+        async with self._lock:
+            return await asyncio.to_thread(work)
+
     async def show(self, page: Callable[[str], str], text: str) -> str:
         """Return a page about a text.
 
@@ -195,10 +200,12 @@ def make_app(
     server: Server,
     page: Callable[[str], str] | None = None,
     hosts: Collection[str] | None = None,
+    redact: Callable[[], Any] | None = None,
 ) -> Any:
     """Return the FastAPI application of a server.
 
-    page: returns the HTML page for a typed text, "" at first. hosts: names of this server besides
+    page: returns the HTML page for a typed text, "" at first. redact: returns the answer
+    to POST /redact, such as `events.RedactedEvents`. hosts: names of this server besides
     localhost and addresses; requests to another name get status 403. None for all names.
     """
     fastapi = require("fastapi", "serve")
@@ -272,6 +279,13 @@ def make_app(
     async def metrics() -> str:
         """Return the counts of answers, texts, characters and batches."""
         return server.metrics()
+
+    if redact is not None:
+
+        @app.post("/redact", response_model=None)
+        async def answer_redacted() -> Any:
+            """Redact the body, a text in UTF-8, as it arrives, in server-sent events."""
+            return redact()
 
     if page is not None:
 

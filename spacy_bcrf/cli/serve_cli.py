@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -37,7 +38,8 @@ def serve_cli(
 ) -> None:
     """
     Serve a pipeline over HTTP: POST /annotate takes {"text": ".."}, GET / is a page on which one
-    types a text, GET /healthz and /metrics watch the server, /docs describes it.
+    types a text, GET /healthz and /metrics watch the server, /docs describes it. If the first
+    component has a promise of recall and can stream, POST /redact redacts a text as it arrives.
     Requests from pages of other sites and to unknown host names get status 403.
     """
     from bcrf.io.extras import require
@@ -68,6 +70,8 @@ def make_app_of(
     `make_app`.
     """
     from spacy_bcrf.analysis.loading import find_labelers
+    from spacy_bcrf.analysis.redact_stream import RedactionStream
+    from spacy_bcrf.bulk.events import RedactedEvents
     from spacy_bcrf.bulk.server import Limits, Server, make_app
 
     from .pages.typed_text_page import typed_text_page
@@ -75,4 +79,8 @@ def make_app_of(
     names = list(find_labelers(nlp, chosen))
     server = Server(nlp, names, limits or Limits())
     show = (lambda text: typed_text_page(nlp, names, text)) if page else None
-    return make_app(server, show, hosts)
+    redact: Callable[[], Any] | None = None
+    with suppress(ValueError):  # no promise of recall, or a component that cannot stream
+        RedactionStream(nlp, names[0])
+        redact = lambda: RedactedEvents(server, RedactionStream(nlp, names[0]))  # noqa: E731
+    return make_app(server, show, hosts, redact)

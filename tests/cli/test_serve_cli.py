@@ -327,3 +327,36 @@ def test_the_image_starts_the_command():
     assert command[:4] == ["python", "-m", "spacy", "bcrf"]
     result = CliRunner().invoke(app, [*command[4:5], "--help"])
     assert result.exit_code == 0 and "--host" in command and "--host" in result.output
+
+
+def test_redacted_events():
+    """A text is redacted as it arrives, and a wrong one ends in an error."""
+    pytest.importorskip("httpx")
+    testclient = pytest.importorskip("fastapi.testclient")
+    from sentences import make_docs
+
+    from spacy_bcrf.analysis.cross_fitting import train_sparse_chain
+    from spacy_bcrf.cli.serve_cli import make_app_of
+    from spacy_bcrf.pipeline.settings import Control
+
+    nlp = train_sparse_chain(make_docs(spacy.blank("xx").vocab) * 8, ["PERSON", "LOC"])
+
+    def post(*parts):
+        with testclient.TestClient(make_app_of(nlp, (), page=False)) as client:
+            answer = client.post("/redact", content=iter(parts))
+        if answer.status_code != 200:
+            return answer.status_code
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        events = [event.split("\n") for event in answer.text.strip().split("\n\n")]
+        return [(name[7:], json.loads(data[6:])) for name, data in events]
+
+    assert post(b"Ann saw") == 404  # no promise
+    nlp.get_pipe("ner").control = Control("recall", ("PERSON", "LOC"), (0.5, 0.5))
+    *texts, (last, report) = post(b"An", b"n saw Ro", b"me .\n", b"Bob saw Kiel .")
+    assert {name for name, _ in texts} == {"text"}
+    assert (
+        "".join(data["text"] for _, data in texts) == "[PERSON] saw [LOC] .\n[PERSON] saw [LOC] ."
+    )
+    assert (last, report) == ("end", {"replacements": 4, "left": 0, "late": 0})
+    assert post(b"Ann saw \xff")[-1][0] == "error"
+    assert "more than 100000 characters" in post(b"Ann " * 30_000)[-1][1]["detail"]

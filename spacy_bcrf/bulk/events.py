@@ -1,0 +1,73 @@
+"""Redaction of a request's body as it arrives, in server-sent events."""
+
+import asyncio
+import json
+from codecs import getincrementaldecoder
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from bcrf.io.extras import require
+from spacy_bcrf.analysis.redact_stream import RedactionStream
+
+from .server import Server
+
+IDLE = 60
+"""Seconds that a client may take for its next piece."""
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+_Base: Any = require("starlette.responses", "serve").Response
+
+
+class RedactedEvents(_Base):
+    """An answer of events: `text` for each piece of redacted text, then `end` or `error`.
+
+    The body of the request is the text in UTF-8, in as many pieces as the client likes.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, server: Server, stream: RedactionStream) -> None:
+        super().__init__(headers={"cache-control": "no-store"})
+        del self.headers["content-length"]
+        self._server, self._stream = server, stream
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        start = {"type": "http.response.start", "status": self.status_code}
+        await send({**start, "headers": self.raw_headers})
+
+        async def tell(event: str, **data: Any) -> None:
+            body = f"event: {event}\ndata: {json.dumps(data)}\n\n".encode()
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+
+        try:
+            await self._redact(receive, tell)
+        except asyncio.TimeoutError:
+            await tell("error", detail=f"the next piece took more than {IDLE} s")
+        except ValueError as error:
+            await tell("error", detail=str(error))
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _redact(self, receive: Receive, tell: Callable[..., Awaitable[None]]) -> None:
+        decoder, server, stream = getincrementaldecoder("utf8")(), self._server, self._stream
+        most, n, more = server.limits.characters, 0, True
+        while more:
+            message = await asyncio.wait_for(receive(), IDLE)
+            if message["type"] == "http.disconnect":
+                return
+            more = message.get("more_body", False)
+            piece = decoder.decode(message.get("body", b""), final=not more)
+            n += len(piece)
+            if n > most:
+                raise ValueError(f"the text has more than {most} characters")
+            if text := await server.run(partial(stream.feed, piece)):
+                await tell("text", text=text)
+        rest, report = await server.run(stream.close)
+        if rest:
+            await tell("text", text=rest)
+        redacted, late, _ = report
+        counts = {"replacements": len(redacted.spans), "left": len(redacted.left)}
+        await tell("end", **counts, late=len(late))
