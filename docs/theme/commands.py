@@ -25,7 +25,7 @@ line `next:` with a command that often follows. One that fails has exit code 1, 
 
 
 class Parameter(NamedTuple):
-    """An argument or option. kind: of its value, or its choices; empty for a flag."""
+    """An argument or option. kind: its choices, VALUE for any value, empty for a flag."""
 
     names: str
     kind: str
@@ -54,13 +54,13 @@ def lines() -> Iterator[str]:
 def describe(name: str, function: Callable[..., Any], common: list[Parameter]) -> Iterator[str]:
     """Yield heading, call, first sentence and parameters of a command."""
     found = list(parameters(function))
-    call = ["python -m spacy bcrf", name]
+    call = [name]
     for each in found:
         if each.is_argument:
             call.append(each.names if each.default == "required" else f"[{each.names}]")
         elif each.default == "required":
             call.append(f"{each.names.split(',')[0]} {each.kind}")
-    yield f"### {name}\n\n```text\n{' '.join(call)} [OPTIONS]\n```\n"
+    yield f"### {name}\n\n`{' '.join(call)} [OPTIONS]`\n"
     first, _, _ = " ".join((inspect.getdoc(function) or "").split()).partition(". ")
     yield fill(f"{first.removesuffix('.')}.") + "\n"
     yield from items([each for each in found if each not in common])
@@ -71,7 +71,7 @@ def describe(name: str, function: Callable[..., Any], common: list[Parameter]) -
 def items(found: list[Parameter]) -> Iterator[str]:
     """Yield a list of parameters. The call says which ones are required."""
     for names, kind, text, default, is_argument in found:
-        value = "" if is_argument or not kind else f" {kind}"
+        value = "" if is_argument or kind in ("", "VALUE") else f" {kind}"
         shown = f" (default {default})" if default not in ("", "required") else ""
         yield f"- `{names}{value}`: {escape(text)}{shown}"
     yield ""
@@ -93,7 +93,7 @@ def parameters(function: Any) -> Iterator[Parameter]:
         is_argument = isinstance(info, ArgumentInfo)
         # In Annotated, Typer takes the first name of an option for its default.
         given = (info.default, *(info.param_decls or ()))
-        names = [each for each in given if isinstance(each, str) and each.startswith("-")]
+        names = [each for each in given if isinstance(each, str) and each.startswith("--")]
         shown = ", ".join(names or [f"--{name.replace('_', '-')}"])
         if is_argument:
             shown = name.upper() + "..." * (get_origin(annotation) is list)
@@ -107,14 +107,13 @@ def parameters(function: Any) -> Iterator[Parameter]:
 
 
 def kind_of(annotation: Any) -> str:
-    """Return the kind of a value, or its choices. Empty for a flag."""
+    """Return the choices of a value, VALUE for any, or nothing for a flag."""
     kind = annotation
     while inner := [each for each in get_args(kind) if each is not NoneType]:
         if get_origin(kind) is Literal:
             return ", ".join(inner)
         kind = inner[0]  # of T | None, list[T]
-    names = {bool: "", int: "INTEGER", float: "NUMBER", str: "TEXT"}
-    return names.get(kind, "PATH")
+    return "" if kind is bool else "VALUE"
 
 
 def default_of(value: Any) -> str:
