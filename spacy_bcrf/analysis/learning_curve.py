@@ -149,13 +149,21 @@ def fit_curve(
     """Return the curve of counts (R, D, 4) by size."""
     n_dev = counts[0].shape[1]
     draws = rng.multinomial(n_dev, np.full(n_dev, 1 / n_dev), RESAMPLES)
-    samples = np.empty((RESAMPLES, len(sizes)))
+    samples, of_one_document = np.empty((RESAMPLES, len(sizes))), np.zeros(RESAMPLES)
     for i, of_size in enumerate(counts):
         sums = np.tensordot(draws, of_size, (1, 1))  # (RESAMPLES, R, 4)
         f = np.nan_to_num(score(sums)[..., 2])
-        # The mean of as many parts as there are, drawn again.
-        chosen = rng.integers(0, f.shape[1], f.shape)
-        samples[:, i] = np.take_along_axis(f, chosen, 1).mean(1)
+        # The mean of as many parts as there are, drawn again, varies less than that of new ones.
+        n_parts = f.shape[1]
+        chosen = rng.integers(0, n_parts, f.shape)
+        moved = np.take_along_axis(f, chosen, 1).mean(1) - f.mean(1)
+        if n_parts > 1:
+            moved *= np.sqrt(n_parts / (n_parts - 1))
+            of_one_document = moved * np.sqrt(n_parts * sizes[i])
+        else:
+            # A part alone shows no spread. It has that of the size before, by its documents.
+            moved = rng.permutation(of_one_document) / np.sqrt(sizes[i])
+        samples[:, i] = f.mean(1) + moved
     f = np.array([np.nan_to_num(score(x.sum(1))[:, 2]).mean() for x in counts])
     weights = 1 / (samples.var(0) + 1e-6)
     curve = fit_power_law(sizes, f[None], weights)

@@ -46,29 +46,35 @@ def test_the_curve_never_falls_and_stays_below_1():
     assert (np.diff(found, axis=1) >= 0).all() and (found <= 1).all()
 
 
-def simulate(rng, n_dev=400, repeats=3):
-    """Return counts by size of documents whose spans are found with the probability of a curve."""
+def simulate(rng, n_dev=400, repeats=3, spread=0.0):
+    """Return counts by size of documents whose spans are found with the probability of a curve.
+
+    spread: of that probability between parts, for the smallest ones.
+    """
     counts = []
-    for p in 0.85 - 2.5 * SIZES.astype(float) ** -0.5:
+    for size, p in zip(SIZES, 0.85 - 2.5 * SIZES.astype(float) ** -0.5, strict=True):
         n = 1 if len(counts) == len(SIZES) - 1 else repeats
         gold = rng.integers(0, 4, n_dev) * np.ones((n, 1), dtype=int)
-        found = rng.binomial(gold, p)
+        moved = spread * np.sqrt(SIZES[0] / size) * rng.normal(size=(n, 1))
+        found = rng.binomial(gold, (p + moved).clip(0, 1))
         counts.append(np.stack([gold, gold, found, found], -1).astype("float64"))
     return counts
 
 
-def test_the_intervals_cover_the_truth():
+@pytest.mark.parametrize("spread, least", [(0, 51), (0.06, 53)])
+def test_the_intervals_cover_the_truth(spread, least):
+    """A bootstrap of few parts, and of one part, leaves out the spread between parts."""
     rng = np.random.default_rng(0)
     truth = 0.85 - 2.5 * (SIZES[-1] * np.array([1.0, 2, 4])) ** -0.5
     hits = np.zeros(4)
     for _ in range(60):
-        curve = fit_curve("ner", SIZES, simulate(rng), np.random.default_rng(1))
+        curve = fit_curve("ner", SIZES, simulate(rng, spread=spread), np.random.default_rng(1))
         points = [curve.measured[-1], *curve.forecast]
         covered = [p.low <= x <= p.high for p, x in zip(points, truth, strict=True)]
         gain = curve.gain.low <= truth[1] - truth[0] <= curve.gain.high
         hits += [*covered, gain]
-    # Intervals of 95%, of 60 uses: 6 misses of a true 95% have a probability of 3%.
-    assert (hits >= 60 - 9).all(), hits
+    # Intervals of 95%, of 60 uses.
+    assert (hits >= least).all(), hits
 
 
 @pytest.fixture(scope="module")
