@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,6 +54,7 @@ def serve_cli(
     hosts = {name.lower() for name in (host, *(allowed_host or ()))}
     app = make_app_of(nlp, pipe or (), limits, page, hosts)
     place = "" if page else "docs"
+    gc.freeze()  # the collector would go through the pipeline and its libraries again and again
     typer.echo(f"next: open http://{host}:{port}/{place} in a browser", err=True)
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=GRACE)
 

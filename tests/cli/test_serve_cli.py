@@ -186,6 +186,26 @@ def test_a_client_that_leaves_takes_no_other_with_it():
         assert asyncio.run(leave(n)) == [str(i) for i in range(n, 8)]
 
 
+def test_strings_of_texts_stay_only_during_the_warm_up(client, monkeypatch):
+    from spacy_bcrf.bulk import server
+
+    texts = ["Ann saw Rome .", "Eve saw Kiel .", "Max left Lima .", "Zoe left Bonn ."]
+    strings = client.server.nlp.vocab.strings
+    expected = [client.post("/annotate", json={"text": text}).json() for text in texts]
+    monkeypatch.setattr(server, "WARM_UP", client.server._n_characters + 30)
+    sizes = []
+    for word in "abcdefgh":
+        answer = client.post("/annotate", json={"text": f"{word * 19} ."})
+        assert answer.status_code == 200
+        sizes.append(len(strings))
+    assert sizes[0] < sizes[1] or "a" * 19 in strings
+    assert sizes[2:] == [sizes[1]] * 6 and "c" * 19 not in strings
+    found = [client.post("/annotate", json={"text": text}).json() for text in texts]
+    assert found == expected
+    assert client.get("/", params={"text": "never seen"}).status_code == 200
+    assert len(strings) == sizes[1]
+
+
 def test_health_metrics_and_the_description(client):
     assert client.get("/healthz").json() == {"status": "ok"}
     for text in TEXTS:
@@ -196,6 +216,8 @@ def test_health_metrics_and_the_description(client):
     assert "spacy_bcrf_texts_total 3" in lines and "spacy_bcrf_answers_422_total 1" in lines
     paths = client.get("/openapi.json").json()["paths"]
     body = paths["/annotate"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    (answer,) = paths["/annotate"]["post"]["responses"]["200"]["content"].values()
+    assert answer["schema"]["type"] == "array"
     assert body["required"] == ["text"] and {"/healthz", "/metrics"} <= paths.keys()
 
 
