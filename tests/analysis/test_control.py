@@ -466,3 +466,13 @@ def test_evidence_of_gold_spans_and_predictions(nlp, ner):
     precision = Evidence(ner, examples[:2], "precision")
     assert precision.units.docs.tolist() == [1] * len(precision.units.docs)
     assert precision.units.n_docs == 2
+
+
+def test_documents_that_weigh_little_are_named():
+    """60 documents without an error keep the promise; each as a quarter of one, 196 are needed."""
+    units = Units(np.arange(60), np.full(60, 0.99), np.ones(60, dtype=bool), 60)
+    promise = Promise(("PER",), 0.9, 0.05)
+    assert fit_threshold(units, "precision", promise, Loss("span", 1)).n_docs == 60
+    few = "No document has more than 1: --max-units 1 needs fewer of them"
+    with pytest.raises(ValueError, match=few):
+        fit_threshold(units, "precision", promise, Loss("span", 4))

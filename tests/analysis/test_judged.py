@@ -10,6 +10,7 @@ from spacy.training import Example
 from tiny_training import network, train
 
 from spacy_bcrf.analysis.calibrate import Calibration, calibrate
+from spacy_bcrf.analysis.combine import Combination
 from spacy_bcrf.analysis.control.evidence import Evidence
 from spacy_bcrf.analysis.control.thresholds import control, measure_promises
 from spacy_bcrf.analysis.evaluation import Annotation, evaluate
@@ -173,3 +174,11 @@ def test_partial_labels_do_not_change_the_temperature(noisy):
     found = calibrate(noisy.nlp, annotate_half(noisy.full))
     assert full.n_left_out == 0 < found.n_left_out
     assert found.temperature == pytest.approx(full.temperature, rel=0.15)
+
+
+def test_a_token_of_several_chains_counts_once_in_a_combination(pipelines):
+    """It counted in each chain, so the log-likelihood per token was too small."""
+    pipe = pipelines["bcrf_spans"].get_pipe("bcrf_spans")
+    gold = make_gold(pipelines["bcrf_spans"], {})
+    examples = make_examples(pipelines["bcrf_spans"], "bcrf_spans", [gold, gold])
+    assert pipe.codec.n_chains == 2 and Combination([pipe], examples).n_tokens == 6
