@@ -78,6 +78,7 @@ def test_spans_that_may_overlap_have_a_component(tmp_path):
 def test_documents_are_held_out_if_there_is_no_dev_part(tmp_path):
     result = run("-o", tmp_path / "c.cfg", "--train", SAMPLE / "train.conllu", "-p", "ner")
     assert result.exit_code == 0, result.output
+    assert f"dev.spacy: 31 documents, each 10th of {SAMPLE / 'train.conllu'}" in result.output
     paths = util.load_config(tmp_path / "c.cfg")["paths"]
     parts = {name: DocBin().from_disk(paths[name]) for name in ("train", "dev")}
     assert {name: len(part) for name, part in parts.items()} == {"train": 282, "dev": 31}
