@@ -86,14 +86,14 @@ import spacy_bcrf.cli"""
 
 
 def test_commands_return_their_next_step():
-    """`serve` prints its own before it waits for requests; `rank` to standard output has none."""
+    """`serve` prints its own before it waits for requests. To standard output there is none."""
     returned = {
         command.name: get_type_hints(command.callback)["return"]
         for command in app.registered_commands
         if not command.hidden
     }
     others = {name: each for name, each in returned.items() if each is not str}
-    assert others == {"serve": type(None), "rank": str | None}
+    assert others == {"serve": type(None), "rank": str | None, "redact": str | None}
 
 
 def test_the_next_step_is_quoted_for_the_shell(here):
