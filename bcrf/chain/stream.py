@@ -51,17 +51,18 @@ class ChainStream:
         unary = potentials.unary.reshape(n_chains, -1, potentials.unary.shape[1])
         edges = potentials.transitions if potentials.transitions.ndim == 3 else None
         for i in range(start, stop):
+            best = unary[:, i]
             if self.length:
                 into = self._best[:, :, None] + self._edges[-1]
                 self._from.append(into.argmax(axis=1))
-                best = into.max(axis=1) + unary[:, i]
-                # The same operations as `kernels.max_product`, so that ties and rounding agree.
-                self._best = best - best.max(axis=1, keepdims=True)
+                best = into.max(axis=1) + best
             else:
-                self._from.append(np.zeros(self._best.shape, dtype="int64"))
-                self._best = unary[:, i].copy()
-            if not (self._best > -np.inf).any(axis=1).all():
+                self._from.append(np.zeros(best.shape, dtype="int64"))
+            top = best.max(axis=1, keepdims=True)
+            if not top.min() > -np.inf:
                 raise ValueError(f"token {self.length}: no labeling is allowed")
+            # The same operations as `kernels.max_product`, so that ties and rounding agree.
+            self._best = best - top if self.length else best.copy()
             is_own = edges is not None and not np.array_equal(edges[i], self._shared)
             self._edges.append(edges[i] if is_own else self._shared)  # type: ignore[index]
             if self._rows is not None:
@@ -87,6 +88,7 @@ class ChainStream:
 
     def _trace(self, at: NDArray) -> None:
         """Set the tags before the point where the paths (C, K) to the last token meet."""
+        rows = np.arange(len(at))[:, None]
         for i in range(self.length - 1, int(self.final.min()) - 1, -1):
             meet = (at == at[:, :1]).all(axis=1)
             new = meet & (self.final <= i)
@@ -94,7 +96,7 @@ class ChainStream:
             column[new] = at[new, 0]
             if meet.all():
                 at = at[:, :1]
-            at = np.take_along_axis(self._from[i - self.first], at, axis=1)
+            at = self._from[i - self.first][rows, at]
         self.final = self.first + (np.cumprod(self.tags >= 0, axis=1)).sum(axis=1)
 
     def force(self, max_lag: int) -> None:

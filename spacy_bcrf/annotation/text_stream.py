@@ -1,7 +1,7 @@
 """Tokens of a text that arrives in pieces: those that no later character can change."""
 
 from collections.abc import Callable, Iterator
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any, Protocol
 
 from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
@@ -11,6 +11,9 @@ from .char_tokenizer import CharTokenizer
 
 LONGEST = 1_000_000
 """Characters without a blank that a stream keeps. It is spaCy's own limit of a text."""
+
+TRIES = 20
+"""Places at which a piece may end the final tokens. More would cost quadratic time."""
 
 
 class TextStream(Protocol):
@@ -83,6 +86,8 @@ class _Words:
         self._size = 0
         self._rests = _find_rests(tokenizer)
         self._sizes = sorted({len(head) for head in self._rests})
+        # At most one blank stands between two tokens of a case.
+        self._reach = 2 * max(self._sizes, default=0) + 20
 
     def feed(self, text: str) -> Doc | None:
         check_text(text)
@@ -97,21 +102,29 @@ class _Words:
         if not is_new:
             return None
         rest = "".join(self._parts)
-        cut = next((at for at in _find_cuts(rest) if not self._may_go_on(rest, at)), 0)
-        self._parts, self._size = [rest[cut:]] * (cut < len(rest)), len(rest) - cut
-        return self._tokenizer(rest[:cut]) if cut else None
+        for cut in islice(_find_cuts(rest), TRIES):
+            doc = self._tokenizer(rest[:cut])
+            if not self._may_go_on(doc, rest, cut):
+                self._parts, self._size = [rest[cut:]] * (cut < len(rest)), len(rest) - cut
+                return doc
+        self._parts = [rest]
+        return None
 
     def close(self) -> Doc:
         return self._tokenizer("".join(self._parts))
 
-    def _may_go_on(self, text: str, cut: int) -> bool:
-        """Return whether a special case may begin before a cut and end behind it."""
-        near = text[max(0, cut - 200) : cut]
+    def _may_go_on(self, doc: Doc, text: str, cut: int) -> bool:
+        """Return whether a special case may begin before a cut and end behind it.
+
+        doc: the tokens before the cut.
+        """
+        near = text[max(0, cut - self._reach) : cut]
         before = "".join(near.split())
         heads = [before[-size:] for size in self._sizes if before[-size:] in self._rests]
         if not heads:
             return False
-        words = [word for token in self._tokenizer(near) for word in token.text.split()]
+        last = doc[-self._reach :] if len(doc) > self._reach else doc
+        words = [word for token in last for word in token.text.split()]
         at_token = set(accumulate(map(len, reversed(words))))
         after = "".join(text[cut:].split())
         return any(

@@ -200,7 +200,7 @@ class Stream:
         values: Any = piece.to_array(columns).reshape(n, -1)
         if ENT_IOB in columns:
             iob = values[:, columns.index(ENT_IOB)]
-            if np.isin(iob, (BEGIN, INSIDE)).any():
+            if iob.any() and np.isin(iob, (BEGIN, INSIDE)).any():
                 raise ValueError(
                     f"[{self._pipe.name}] a stream has no preset entities: remove doc.ents before"
                 )
@@ -284,6 +284,8 @@ class Stream:
         block = chain.tags[:, low - chain.first : high - chain.first]
         block = np.where((self._decoded[:, None] <= at) & (at < final[:, None]), block, 0)
         self._decoded = np.maximum(final, self._decoded)
+        if codec.outside == 0 and not block.any():
+            return []
         lengths = np.array([high - low], "int32")
         parts = self._codec.predictions(np.ascontiguousarray(block).ravel(), lengths)
         starts, ends, labels = (np.asarray(part).tolist() for part in parts)
