@@ -19,9 +19,9 @@ from typer.models import ArgumentInfo
 from spacy_bcrf.cli import PANELS, app
 
 HEAD = """`docs/theme/commands.py` generates this page from the help of `python -m spacy bcrf`;
-`--help` prints whole. A command that succeeds has exit code 0, and most print on standard error a
-line `next:` with a command that often follows. One that fails has exit code 1, for a wrong option
-2, and says what is wrong. Ctrl-C has exit code 130."""
+`--help` prints all of it. `--option=value` shows a default. A command that succeeds has exit code
+0, and most print on standard error a line `next:` with a command that often follows. One that fails
+has exit code 1, for a wrong option 2, and says what is wrong. Ctrl-C has exit code 130."""
 
 
 class Parameter(NamedTuple):
@@ -69,11 +69,11 @@ def describe(name: str, function: Callable[..., Any], common: list[Parameter]) -
 
 
 def items(found: list[Parameter]) -> Iterator[str]:
-    """Yield a list of parameters. The call says which ones are required."""
+    """Yield a list of parameters. The call says which ones are required, `=` the default."""
     for names, kind, text, default, is_argument in found:
         value = "" if is_argument or kind in ("", "VALUE") else f" {kind}"
-        shown = f" (default {default})" if default not in ("", "required") else ""
-        yield f"- `{names}{value}`: {escape(text)}{shown}"
+        given = f"={default}" if default not in ("", "required") else ""
+        yield f"- `{names}{given}{value}`: {escape(text)}"
     yield ""
 
 
@@ -122,7 +122,7 @@ def default_of(value: Any) -> str:
         return "required"
     if value is None or value is False or value == "":
         return ""
-    return f"`{value}`"
+    return str(value)
 
 
 def escape(text: str) -> str:

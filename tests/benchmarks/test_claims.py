@@ -239,6 +239,41 @@ CLAIMS = {
             ),
         ),
     ],
+    "docs/benchmarks.md": [
+        (
+            "chain takes {} us a word from texts, {} times",
+            figure("overhead", "us/word", "From texts", pipeline="default chain"),
+            figure("overhead", "times spacy.blank", "From texts", pipeline="default chain"),
+        ),
+        (
+            "at {} million characters a second, `nlp.pipe` at {}",
+            *(
+                figure("overhead", "million characters/s", "Segmenter", pipeline=p)
+                for p in ("cut", "nlp.pipe")
+            ),
+        ),
+        (
+            "200,000 documents peaks at {:.0f} MiB, on 20,000 at {:.0f}",
+            *(figure("streaming", f"{n} documents", MiB="train") for n in ("200,000", "20,000")),
+        ),
+        (
+            "1,000,000 names costs {:.0f} MB and {} us a word",
+            *(
+                figure("gazetteers", c, **{"matched by": "lowercase"})
+                for c in ("MB", "us/word more")
+            ),
+        ),
+    ],
+    "docs/results.md": [
+        (
+            "has F {} on wnut17, {} on uner and {} on jnlpba, and {}%",
+            *(
+                figure("accuracy_stacked", "score", corpus=c)
+                for c in ("wnut17", "uner", "jnlpba", "ewt-pos")
+            ),
+        ),
+        ("In {:.0f} of 1,000 runs it did; on WNUT17 all {:,.0f} runs", FALSE_ALARM, ALARM),
+    ],
     "docs/other-libraries.md": [("predicts {:.1f} to {:.0f} times", *CRF_SPEED)],
     "docs/partial-annotation.md": [
         (
