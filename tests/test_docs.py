@@ -233,7 +233,8 @@ OTHER_PROGRAMS = {"export", "curl", "prodigy", "uvicorn"}
 def split_commands(text: str) -> Iterator[list[str]]:
     """Yield the words of each command of a shell script, without loops."""
     for line in text.replace("\\\n", " ").splitlines():
-        for command in re.split(r"; *", re.sub(r"(^|\s)#.*", "", line)):
+        line = re.sub(r"(^|\s)#.*|\s[<>] *\S+", "", line)  # comments, redirections
+        for command in re.split(r"; *", line):
             words = shlex.split(re.sub(r"^\s*do ", "", command))
             if words and words[0] not in ("for", "done"):
                 yield words
