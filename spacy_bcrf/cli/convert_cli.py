@@ -169,7 +169,6 @@ def convert_cli(
         check_output_file(output, *paths)
 
     def reader(path: Path) -> Reader | str:
-        check_text(path)
         has_columns = bool(word_column or tag_column or ent_column)
         name = _find_format(path, format, has_columns, report)
         if name in RECORD_FORMATS:
@@ -229,14 +228,15 @@ def _find_format(
     """
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; expected files{_suggest(path)}")
-    if format != "auto":
-        return format
     suffix = text_suffix(path)
     if suffix == ".spacy":
         raise ValueError(
             f"{path}: is converted already; `spacy bcrf debug {path}` counts its annotation, and "
             f"`spacy bcrf init --train {path}` writes a training config"
         )
+    check_text(path)
+    if format != "auto":
+        return format
     expected = _FORMATS.get(suffix)
     if expected not in (None, "columns") or (expected and has_columns):
         return str(expected)

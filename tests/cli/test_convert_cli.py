@@ -359,7 +359,7 @@ def test_a_binary_file_is_named_once(folder, name):
 
 
 def test_a_converted_file_is_sent_on(folder):
-    (folder / "c.spacy").touch()
+    DocBin().to_disk(folder / "c.spacy")
     stderr = run("c.spacy", "o.spacy", exit_code=1).stderr
     assert "c.spacy: is converted already; `spacy bcrf debug c.spacy` counts" in stderr
 
