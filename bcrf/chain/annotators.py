@@ -27,7 +27,7 @@ from .span_posteriors import SpanTags
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-PRECISION, SPANS = 0.8, 20.0
+PRECISION, SPANS = 0.9, 20.0
 """Prior precision of a source's label, and the number of spans that it counts for."""
 RIGHT, WRONG = 4.0, 1.0
 """Prior pseudo-counts of a vote on an entity token: the true tag, and all others together."""
@@ -38,6 +38,8 @@ SILENCE = 0.6
 silent sources are not taken for so many independent witnesses."""
 KNOWN = 10.0
 """The number of tokens that a token with a known tag counts for."""
+NEAR_COPY = 0.5
+"""Smallest correlation of what two sources say, given the true tags, that counts as a copy."""
 NOT_LOOKED, SILENT, BESIDE = -1, 0, 1
 """What a source says of a token: nothing, no span here, no span beside its own span. From 2 on,
 the tags of its spans."""
@@ -154,6 +156,9 @@ class VoteModel:
                 unary += rows[symbols]
             else:
                 unary += weights[:, None] * rows[symbols] + (1 - weights)[:, None] * rows[SILENT]
+        # An entity needs a vote on each of its tokens.
+        voted = np.any([symbols > BESIDE for symbols, _ in said], axis=0)
+        unary[~voted, 1:] = -np.inf
         empty = Potentials(unary, self.log_moves, lengths)
         unary[empty.starts] += self.log_first
         unary[np.ix_(empty.ends, ~self.ends)] = -np.inf
@@ -189,22 +194,11 @@ def fit_votes(
     if not any(len(of_source.starts) for of_source in votes):
         raise ValueError("expected a span of a source or more, got none")
     fit = _Fit(votes, lengths, tags, constraints, known)
-    unary, edges = fit.start()
-    start, moves = fit.count(unary), edges
-    counts = start
-    for _ in range(n_iter):
-        model = fit.maximize(counts, start, unary, moves)
-        chain = model._score(fit.said, lengths)
-        chain.unary[~fit.allowed] = -np.inf
-        found = CRF().infer(chain, "sum")
-        if not (found.value > -np.inf).all():
-            raise ValueError("the constraints and the known tags allow no labeling of a sequence")
-        assert found.unary is not None and found.edges is not None
-        previous, unary, moves = unary, found.unary, found.edges
-        counts = fit.count(unary)
-        if abs(unary - previous).mean() < tolerance:
-            break
-    return model
+    fit.run(n_iter, tolerance)
+    fit.find_copies()
+    if (fit.weights < 1).any():
+        fit.run(n_iter, tolerance)
+    return fit.model
 
 
 class _Fit:
@@ -231,21 +225,62 @@ class _Fit:
         )
         # Gold counts for more: votes are many.
         self.importance = np.where(self.is_known, KNOWN, 1.0)
+        self.weights, self.correlations = np.ones(len(votes)), np.eye(len(votes))
+
+    def run(self, n_iter: int, tolerance: float) -> None:
+        """Fit the model from the mean of those who vote."""
+        mean, moves = self.start()
+        start = counts = self.count(mean)
+        unary = mean
+        for _ in range(n_iter):
+            previous, self.model = unary, self.maximize(counts, start, mean, moves)
+            chain = self.model._score(self.said, self.empty.lengths)
+            # Known entities need no vote.
+            chain.unary[self.is_known] = np.where(self.allowed[self.is_known], 0, -np.inf)
+            found = CRF().infer(chain)
+            if not (found.value > -np.inf).all():
+                raise ValueError(
+                    "the constraints and the known tags allow no labeling of a sequence"
+                )
+            assert found.unary is not None
+            unary, self.counts = found.unary, self.count(found.unary)
+            counts, self.unary = self.counts, unary
+            if abs(unary - previous).mean() < tolerance:
+                return
+
+    def find_copies(self) -> None:
+        """Weigh down sources that have the same spans more often than the true tags explain.
+
+        Two sources that err and are silent apart have correlation 0 given the true tags, copies 1.
+        """
+        residuals = np.zeros((len(self.said), len(self.known)), dtype="float32")
+        for row, (symbols, _), counts in zip(residuals, self.said, self.counts, strict=True):
+            share = counts[:, 2:].sum(axis=1) / counts.sum(axis=1).clip(min=1e-9)
+            row[:] = np.where(symbols == NOT_LOOKED, 0, (symbols > BESIDE) - self.unary @ share)
+        # Residuals of sources that are nearly always right tell nothing.
+        n_spans = [(symbols > BESIDE).sum() for symbols, _ in self.said]
+        size = np.sqrt((residuals**2).sum(axis=1) + 0.05 * np.array(n_spans)).clip(min=1e-9)
+        self.correlations = residuals @ residuals.T / np.outer(size, size)
+        near = np.where(self.correlations >= NEAR_COPY, self.correlations, 0)
+        np.fill_diagonal(near, 0)
+        self.weights = 1 / (1 + near.sum(axis=1))
 
     def start(self) -> tuple[Floats, Floats]:
         """Return the mean of those who vote: tags (N, T), and transitions (T, T)."""
         mean = np.zeros((len(self.known), self.n_tags))
-        for (symbols, weights), votes in zip(self.said, self.votes, strict=True):
+        for (symbols, weights), votes, weight in zip(
+            self.said, self.votes, self.weights, strict=True
+        ):
             table = np.zeros((2 + len(votes.means) * self.n_prefixes, self.n_tags))
             shares = votes.means / votes.means.sum(axis=1, keepdims=True).clip(min=1)
             table[2:, 1:] = np.kron(shares, np.eye(self.n_prefixes))
             says = np.flatnonzero(symbols > BESIDE)
             own = 1.0 if weights is None else weights[says, None]
-            mean[says] += own * table[symbols[says]]
+            mean[says] += weight * own * table[symbols[says]]
         voted = mean.any(axis=1)
-        for (symbols, _), votes in zip(self.said, self.votes, strict=True):
+        for (symbols, _), votes, weight in zip(self.said, self.votes, self.weights, strict=True):
             is_o = (symbols == BESIDE) | (votes.denies & (symbols == SILENT))
-            mean[voted & is_o, 0] += 1
+            mean[voted & is_o, 0] += weight
         mean[~voted, 0] = 1
         mean[self.is_known] = self.allowed[self.is_known]
         mean = _normalize(mean)
@@ -277,18 +312,19 @@ class _Fit:
         moves = transitions / transitions.sum(axis=1, keepdims=True).clip(min=1)
         first = may_start * unary[self.empty.starts].sum(axis=0) + may_start / may_start.sum()
         emissions = [
-            self._emit(*of_source)
-            for of_source in zip(counts, start, self.votes, self.said, strict=True)
+            weight * self._emit(*of_source)
+            for weight, *of_source in zip(
+                self.weights, counts, start, self.votes, self.said, strict=True
+            )
         ]
-        s = len(emissions)
         return VoteModel(
             self.tags,
             emissions,
             _log(_normalize(np.where(transitions, edges, 0) + moves)),
             _log(_normalize(first[None]))[0],
             self.constraints.end,
-            np.ones(s),
-            np.eye(s),
+            self.weights,
+            self.correlations,
         )
 
     def _emit(self, counts: Floats, start: Floats, votes: Votes, said: _Said) -> Floats:

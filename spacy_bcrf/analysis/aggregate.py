@@ -17,7 +17,7 @@ from spacy.vocab import Vocab
 from tqdm import tqdm
 
 from bcrf.chain import CRF, Constraints, Potentials, entropy, span_posteriors, viterbi
-from bcrf.chain.annotators import VoteModel, Votes, fit_votes
+from bcrf.chain.annotators import NEAR_COPY, VoteModel, Votes, fit_votes
 from bcrf.io.atomic import replacing
 from bcrf.schemes import get_scheme
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, is_first, read_docs
@@ -33,8 +33,6 @@ MAX_FIT = 1_000_000
 """Number of tokens that the model is fitted on, about: whole shards in random order."""
 N_SHOWN = 50
 """Number of conflicts, and of documents to annotate, that a result lists."""
-NEAR_COPY = 0.5
-"""Smallest correlation, given the entities, of two sources that are called near-copies."""
 
 REPEATS = Source("repeats", lambda docs: [None] * len(docs))
 """The texts themselves as a source, see `Repeats`."""

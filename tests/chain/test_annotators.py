@@ -93,7 +93,8 @@ def test_a_source_that_denies_removes_what_an_imprecise_one_invents():
     ]
     wrong = Votes.of(free, source.looked, np.eye(2))
     assert set(free) <= merge([source, wrong], lengths)
-    denies = [source._replace(denies=True)] * 3
+    _, _, sources = draw(sources=[(0.9, 1.0, 1.0)] * 3)
+    denies = [each._replace(denies=True) for each in sources]
     assert len(merge([*denies, wrong], lengths) & set(free)) < len(free) / 2
 
 
@@ -123,7 +124,7 @@ def test_tokens_that_a_source_did_not_see_and_uncertain_votes():
             for v in votes
         ],
     )
-    assert not np.ptp(model.posterior(none, lengths).unary[5:10, 1:], axis=0).any()
+    assert not viterbi(model.posterior(none, lengths))[0].any()
     doubtful = [v._replace(weights=np.full(len(v.starts), 0.3)) for v in votes]
     certain, less = (model.posterior(v, lengths) for v in (votes, doubtful))
     at = votes[0].starts
@@ -153,3 +154,24 @@ def test_no_votes():
         fit_votes(
             [Votes.of([], np.ones(3, bool), np.eye(2))], np.array([3], "int32"), TAGS, CONSTRAINTS
         )
+
+
+def test_copies_count_once():
+    true, lengths, (good, *others) = draw(
+        sources=[(0.7, 0.95, 1.0), (0.7, 0.95, 1.0), (0.7, 0.6, 1.0)]
+    )
+    bad = others[-1]
+    model = fit_votes([good, others[0], bad, bad, bad], lengths, TAGS, CONSTRAINTS)
+    assert model.weights[:2].tolist() == [1, 1]
+    np.testing.assert_allclose(model.weights[2:], 1 / 3, atol=0.05)
+    assert (model.correlations[2, 3:] > 0.8).all() and model.correlations[0, 1] < 0.2
+    once = f_score(merge([good, others[0], bad], lengths), true)
+    assert abs(f_score(merge([good, others[0], bad, bad, bad], lengths), true) - once) < 0.01
+
+
+def test_a_document_without_votes_has_no_entities():
+    _, lengths, votes = draw(5)
+    empty = [Votes.of([], np.ones(N_WORDS, bool), np.eye(2)) for _ in votes]
+    model = fit_votes(votes, lengths, TAGS, CONSTRAINTS)
+    tags, _ = viterbi(model.posterior(empty, np.array([N_WORDS], "int32")))
+    assert not tags.any()

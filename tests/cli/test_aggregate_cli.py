@@ -47,7 +47,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "drugs.txt").write_text("\n".join(DRUGS))
     patterns = [
         {"label": "ILL", "pattern": [{"LOWER": "wilson"}, {"LOWER": "disease"}]},
-        {"label": "ILL", "pattern": "headache"},
+        *({"label": "ILL", "pattern": ill} for ill in ILLS[:2]),
     ]
     (tmp_path / "rules.jsonl").write_text("\n".join(map(json.dumps, patterns)))
     answers = [
