@@ -313,8 +313,8 @@ class _Fit:
         first = may_start * unary[self.empty.starts].sum(axis=0) + may_start / may_start.sum()
         emissions = [
             weight * self._emit(*of_source)
-            for weight, *of_source in zip(
-                self.weights, counts, start, self.votes, self.said, strict=True
+            for weight, of_source in zip(
+                self.weights, zip(counts, start, self.votes, self.said, strict=True), strict=True
             )
         ]
         return VoteModel(
