@@ -13,6 +13,7 @@ from tqdm import tqdm
 from spacy_bcrf.pipeline.codecs import Codec
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
+from .compare_sources import compare_sources
 from .control.evidence import Evidence
 from .control.thresholds import measure_promises
 from .evaluation import Annotation, evaluate, read_annotations, read_gold_spans
@@ -119,6 +120,9 @@ def report(
     with_posteriors = _add_posteriors(labeler, examples, right) if codec.unit == "span" else right
     # Before `pipe`: entities that a document has are certain.
     promises = measure_promises(labeler, examples)
+    gold_spans = [{span[:3] for span in of_doc} for of_doc in right]
+    predicted_docs = [example.predicted for example in examples]
+    sources = compare_sources(labeler, nlp.lang, predicted_docs, gold_spans)
     labeler.annotate = (*dict.fromkeys((*labeler.annotate, "confidence")),)
     predicted = _read(labeler.pipe(eg.predicted for eg in examples), codec, len(examples))
     others = None
@@ -156,6 +160,7 @@ def report(
         "seed": seed,
         "notes": notes,
         "promises": promises,
+        "sources": sources,
         **describe(one, texts, resamples, seed),
     }
     if others is not None:

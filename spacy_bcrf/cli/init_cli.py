@@ -160,22 +160,17 @@ def _find_source(path: str | None, labels: str | None) -> dict[str, Any] | None:
 
 def _write_decoder(output: Path, lang: str, source: dict[str, Any], force: bool) -> str:
     """Write a pipeline that decodes the scores of a source validly. Nothing is learned."""
-    import spacy
-
+    from spacy_bcrf.analysis.compare_sources import make_decoder
     from spacy_bcrf.scores.foreign_labels import find_names
     from spacy_bcrf.scores.token_scores import Scorer
 
     if output.exists() and not (force and output.is_dir()):
         raise ValueError(f"{output} exists; expected the name of a new folder")
-    nlp = spacy.blank(lang)
-    model = {"@architectures": "spacy-bcrf.ScoreHead.v1", "scores": [source]}
-    ner: Any = nlp.add_pipe("bcrf_ner", "ner", config={"model": model})
-    for label in find_names(Scorer(source).labels):
-        ner.add_label(label)
-    nlp.initialize()
+    labels = find_names(Scorer(source).labels)
+    nlp = make_decoder(lang, source, labels)
     nlp.to_disk(output)
     typer.echo(
-        f"{output}: decodes valid entities {', '.join(ner.labels)} from the scores of "
+        f"{output}: decodes valid entities {', '.join(labels)} from the scores of "
         f"{source['path']}. Nothing was learned: no corpus was given"
     )
     options = "--output", "config.cfg", "--train", "TRAIN", "--scores", source["path"]

@@ -10,6 +10,7 @@ from spacy.util import load_config
 
 run = command("scores")
 init = command("init")
+report = command("report")
 WORDS = ["Ann", "Smith", "left", "Rome"]
 
 
@@ -55,6 +56,15 @@ def test_a_config_with_scores_trains(corpus, spans, tmp_path):
     nlp = spacy.load(tmp_path / "out" / "model-last")
     doc = nlp(Doc(nlp.vocab, [*WORDS, "0"]))
     assert [(e.text, e.label_) for e in doc.ents] == [("Ann Smith", "PER"), ("Rome", "LOC")]
+    output = tmp_path / "report.json"
+    report(tmp_path / "out/model-last", files[1], "-o", output, "-o", output.with_suffix(".html"))
+    sources = json.loads(output.read_text())["sources"]
+    assert [(row["source"], row["how"]) for row in sources] == [
+        ("source", "argmax"),
+        ("source", "decoded"),
+    ]
+    assert all(row["f"] == 1 for row in sources)
+    assert "Sources alone" in output.with_suffix(".html").read_text()
 
 
 def test_labels_without_a_common_one_are_noted(corpus, spans, tmp_path):
