@@ -68,7 +68,7 @@ def main() -> None:
     mapped = {**source, "labels": ENGLISH} if args.task == "english" else source
     systems = {
         "chain": {**CHAIN, **args.model},
-        "both": {**CHAIN, "scores": [mapped], **args.model},
+        "both": {**CHAIN, "scores": [source], **args.model},
     }
     if args.task == "english":
         systems["source"] = {"@architectures": "spacy-bcrf.ScoreHead.v1", "scores": [mapped]}

@@ -57,9 +57,14 @@ class Merge:
         """Return the log-probabilities of the merged labels."""
         if all(group == [i] for i, group in enumerate(self._groups)):
             return values
-        with np.errstate(invalid="ignore"):  # of NaN
-            sums = [np.logaddexp.reduce(values[:, group], axis=1) for group in self._groups]
-        return np.column_stack(sums)
+        several = [i for i, group in enumerate(self._groups) if len(group) > 1]
+        merged = values[:, [group[0] for group in self._groups]]
+        members = np.zeros((values.shape[1], len(several)), dtype="float32")
+        for k, i in enumerate(several):
+            members[self._groups[i], k] = 1
+        with np.errstate(divide="ignore"):  # all far below the others
+            merged[:, several] = np.log(np.exp(values) @ members)
+        return merged
 
 
 def match_tags(labels: Sequence[str], tags: Sequence[str]) -> NDArray[np.int64]:

@@ -3,13 +3,14 @@
 A linear chain has boolean features. The log-odds of a label, log p / (1 - p), has a feature for
 each of `EDGES` that it exceeds. Steps add up, so the weights of a label are a curve over its
 log-odds, which learning bends where needed. The weights of `step_weights` are a line: the sum is
-log p, up to half a step.
+log p, up to half a step. Few steps learn better than many: with 15 of them the chain leans on the
+source too much, and F was 2.0 lower on Presidio's sentences, 0.5 on English web text.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-EDGES = np.arange(-7.0, 8.0)
+EDGES = np.array([-4.0, 0.0, 2.0])
 SILENT = "silent"
 """The value of a token without scores."""
 
@@ -28,5 +29,6 @@ def level_names(label: str) -> list[str]:
 
 def step_weights() -> NDArray[np.float32]:
     """Return the weight of each step, so that the sum is the log-probability but for a constant."""
-    middles = np.append(EDGES[0] - 0.5, EDGES + 0.5)
+    around = np.array([EDGES[0] - 4, *EDGES, EDGES[-1] + 4])
+    middles = (around[1:] + around[:-1]) / 2
     return np.diff(-np.log1p(np.exp(-middles))).astype("float32")

@@ -155,10 +155,10 @@ class Scorer:
                 for key, values in new.items()
             }
         nothing = np.zeros((0, len(self.source.labels)), "float32")
-        return [
-            TokenScores(self.name, labels, self._merge.apply(found.get(key, nothing)))
-            for key in keys
-        ]
+        parts = [found.get(key, nothing) for key in keys]
+        merged = self._merge.apply(np.concatenate([nothing, *parts]))
+        ends = np.cumsum([len(part) for part in parts])
+        return [TokenScores(self.name, labels, part) for part in np.split(merged, ends)[:-1]]
 
     def _keep(self, new: Mapping[bytes, NDArray[np.float32]]) -> None:
         self._kept |= new

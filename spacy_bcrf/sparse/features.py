@@ -1,7 +1,7 @@
 """Features of documents: the attributes of templates, read from tokens, words and documents."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, pairwise, product
 from typing import Any
 
@@ -382,24 +382,23 @@ def _quantize(tables: WordTables, dimensions: Sequence[int] | None, doc: Doc) ->
     return quantize(tables.tables[VECTOR], dimensions, doc)
 
 
-def value_hashes(scorer: Scorer) -> NDArray[np.uint64]:
+@lru_cache(maxsize=64)
+def value_hashes(labels: tuple[str, ...]) -> NDArray[np.uint64]:
     """Return the hashes (L, E) of the steps of each label of a source."""
-    names = [map(hash_string, level_names(label)) for label in scorer.labels]
+    names = [map(hash_string, level_names(label)) for label in labels]
     return np.array([list(of_label) for of_label in names], dtype="uint64")
 
 
 def _score_bags(scorer: Scorer, docs: Sequence[Doc]) -> Bags:
     """Return the bags (N,) of the steps that the log-odds of each label reach."""
-    hashes, silence = value_hashes(scorer).ravel(), np.uint64(hash_string(SILENT))
-    counts, values = [np.zeros(1, "int64")], [np.zeros(0, "uint64")]
-    for scores in scorer.find(docs):
-        levels, silent = find_levels(scores.values), scores.silent
-        reached = (levels[:, :, None] > np.arange(len(EDGES))).reshape(len(levels), -1)
-        reached &= ~silent[:, None]
-        of_token = np.column_stack([reached, silent])
-        counts.append(of_token.sum(axis=1))
-        values.append(np.append(hashes, silence)[np.nonzero(of_token)[1]])
-    return Bags(np.concatenate(counts).cumsum(), np.concatenate(values))
+    silence = np.uint64(hash_string(SILENT))
+    hashes = np.append(value_hashes(tuple(scorer.labels)).ravel(), silence)
+    values = np.concatenate([scores.values for scores in scorer.find(docs)])
+    levels, silent = find_levels(values), np.isnan(values).any(axis=1)
+    reached = (levels[:, :, None] > np.arange(len(EDGES))).reshape(len(levels), -1)
+    of_token = np.column_stack([reached & ~silent[:, None], silent])
+    starts = np.append(0, of_token.sum(axis=1).cumsum())
+    return Bags(starts, hashes[np.nonzero(of_token)[1]])
 
 
 def _score_values(scorer: Scorer, doc: Doc) -> Values:

@@ -237,7 +237,7 @@ class SparseChain:
             if f"{SCORE}.{scorer.name}[0]" in map(str, self.features.templates)
         }
         for text, scorer in texts.items():
-            hashes = value_hashes(scorer)
+            hashes = value_hashes(tuple(scorer.labels))
             n = hashes.size
             attribute = Attribute(f"{SCORE}.{scorer.name}")
             template = TemplateFeatures(parse_templates([text]), [], {}, [attribute], hash_string)

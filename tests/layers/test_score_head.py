@@ -179,7 +179,7 @@ def test_names_and_templates_of_scores():
     nlp = make(["O", "A"], "LinearChain", names=["A"], **options)
     chain = sparse_chain(nlp.get_pipe("bcrf_ner").model)
     first, second = chain.features.describe(nlp.make_doc("Ann left"))
-    assert "score.given[0]|w[0]=A>+1|Ann" in [name.replace("orth", "w") for name in first]
+    assert "score.given[0]|w[0]=A>+0|Ann" in [name.replace("orth", "w") for name in first]
     assert not any("=A>" in name for name in second)
     keys, starts = chain.features.keys([nlp.make_doc("Ann left")])
     assert np.diff(starts).tolist() == [len(first), len(second)]
