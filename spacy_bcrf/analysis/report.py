@@ -122,7 +122,7 @@ def report(
     promises = measure_promises(labeler, examples)
     gold_spans = [{span[:3] for span in of_doc} for of_doc in right]
     predicted_docs = [example.predicted for example in examples]
-    sources = compare_sources(labeler, nlp.lang, predicted_docs, gold_spans)
+    sources = compare_sources(labeler, nlp.lang or "xx", predicted_docs, gold_spans)
     labeler.annotate = (*dict.fromkeys((*labeler.annotate, "confidence")),)
     predicted = _read(labeler.pipe(eg.predicted for eg in examples), codec, len(examples))
     others = None
