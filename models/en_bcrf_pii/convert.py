@@ -30,7 +30,7 @@ from spacy_bcrf.analysis.cross_fitting import assign_folds
 from spacy_bcrf.corpora.doc_files import write_all
 from spacy_bcrf.sparse.identifiers import is_card, is_iban
 
-FOLDS = 5
+FOLDS = 3
 COPIES = 10
 """Sentences made of each one."""
 N_NAMES = 3000
