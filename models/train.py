@@ -13,6 +13,7 @@ import argparse
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import spacy
@@ -79,7 +80,8 @@ def prune(pipe: SequenceLabeler) -> None:
     chain = sparse_chain(pipe.model)
     assert chain is not None
     saved = chain.save()
-    chain.load(saved._replace(features=saved.features * (np.abs(saved.features) >= LEAST)))
+    features: Any = saved.features
+    chain.load(saved._replace(features=features * (np.abs(features) >= LEAST)))
 
 
 def find_held_out(corpus: Path) -> dict[str, Path]:
