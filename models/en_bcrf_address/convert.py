@@ -7,6 +7,7 @@ belongs to the word before it.
 """
 
 import argparse
+import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from itertools import groupby
@@ -45,6 +46,7 @@ def main() -> None:
     parser.add_argument("corpora", type=Path)
     parser.add_argument("output", type=Path)
     args = parser.parse_args()
+    shutil.rmtree(args.output, ignore_errors=True)  # it may have other folds
     nlp = spacy.blank("en")
     set_tokenizer(nlp)
     (args.output / "train").mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ import argparse
 import json
 import random
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -54,6 +55,7 @@ def main() -> None:
     parser.add_argument("corpora", type=Path)
     parser.add_argument("output", type=Path)
     args = parser.parse_args()
+    shutil.rmtree(args.output, ignore_errors=True)  # it may have other folds
     with open_decompressed(
         find_file(args.corpora / "presidio-synth/synth_dataset_v2.json")
     ) as file:

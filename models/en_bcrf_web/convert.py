@@ -8,6 +8,7 @@ COPIES times, because the others are of other kinds of texts.
 """
 
 import argparse
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +44,7 @@ def main() -> None:
     parser.add_argument("raw", type=Path)
     parser.add_argument("output", type=Path)
     args = parser.parse_args()
+    shutil.rmtree(args.output, ignore_errors=True)  # it may have other folds
     set_extensions()
     vocab = Vocab()
     (args.output / "train").mkdir(parents=True, exist_ok=True)
