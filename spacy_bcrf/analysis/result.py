@@ -53,7 +53,7 @@ def make_axes(
     """
     matplotlib = require("matplotlib.figure", "plot")
 
-    class Figure(matplotlib.Figure):  # type: ignore[name-defined,misc]
+    class Figure(matplotlib.Figure):  # type: ignore[name-defined]
         def _repr_png_(self) -> bytes:
             self.savefig(file := io.BytesIO(), format="png")
             return file.getvalue()
