@@ -1,5 +1,6 @@
 """`python -m spacy bcrf redact --stream`: from the standard input to the standard output."""
 
+import signal
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ def redact_stdin(model: str, pipe: str | None, gpu_id: int, **options: Any) -> N
 
     nlp, name, _ = load_labeler(model, pipe, gpu_id)
     stream = RedactionStream(nlp, name, **options)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # kill ends it as Ctrl-C does
     try:
         for piece in _read(sys.stdin.buffer):
             _write(stream.feed(piece))

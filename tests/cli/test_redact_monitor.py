@@ -3,6 +3,9 @@
 import json
 import re
 import shutil
+import signal
+import subprocess
+import sys
 
 import pytest
 import spacy
@@ -168,3 +171,18 @@ def test_a_stream(folder):
     assert "ends within a character of UTF-8, at byte 5" in result.stderr
     assert "takes no TEXTS" in redact(*args, "-o", "out.jsonl", exit_code=1).stderr
     assert "expected TEXTS and --output, or --stream" in redact("model", exit_code=1).stderr
+
+
+def test_a_stopped_stream_writes_the_rest(folder):
+    train_sparse_chain(make_docs(spacy.blank("xx").vocab) * 8, ["PERSON", "LOC"]).to_disk("sparse")
+    command = [sys.executable, "-m", "spacy", "bcrf", "redact", "sparse", "--stream"]
+    process = subprocess.Popen(
+        [*command, "--threshold", "0.5"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin and process.stdout
+    process.stdin.write(b"Ann saw Rome . Bob sa")
+    process.stdin.flush()
+    found = process.stdout.read(1)  # it has read the text
+    process.send_signal(signal.SIGTERM)
+    found += process.stdout.read()
+    assert process.wait(60) and found == b"[PERSON] saw [LOC] . [PERSON] sa"
