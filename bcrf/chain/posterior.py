@@ -4,6 +4,8 @@ The posterior is the CRF's, p(y) ~ exp <w, y>. For the distribution of another i
 potentials that `Inference.to_crf` returns.
 """
 
+from __future__ import annotations  # numpy.random takes 10 ms to load
+
 import numpy as np
 
 from bcrf import kernels

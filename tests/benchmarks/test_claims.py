@@ -31,6 +31,17 @@ def ratios(corpora, upper, lower):
     return (lambda: min(read())), (lambda: max(read()))
 
 
+def pipeline_score(name):
+    """Return a function that reads F of a pipeline that ships from the page of their cards."""
+
+    def read():
+        page = (ROOT / "docs/pipelines.md").read_text("utf8")
+        (found,) = re.findall(rf"^\| \[{name}\]\(#{name}\) \| ([\d.]+) ", page, re.M)
+        return float(found)
+
+    return read
+
+
 def accuracy(corpus, system, column="score"):
     return figure("accuracy", column, corpus=corpus, system=system)
 
@@ -79,6 +90,11 @@ FALSE_ALARM, ALARM = (
 )
 CLAIMS = {
     "README.md": [
+        (
+            " F {:.1f}, addresses F {:.1f} ",
+            pipeline_score("en_bcrf_web"),
+            pipeline_score("en_bcrf_address"),
+        ),
         ("F is {:.0f} with full annotation", shares("100%", "partial")),
         (
             "one of the five labels annotated in each sentence, it is {:.0f}",

@@ -308,7 +308,7 @@ def test_failed_documents_are_listed(pipeline, here):
     assert [row["id"] for row in rows][:2] == ["a", "d"] and rows[-1]["id"] == "c.csv:3"
     # The finished run says the same again.
     same = run(pipeline / "model", "a.jsonl", "b.txt.gz", "c.csv", *options, exit_code=4)
-    assert same.stdout == result.stdout
+    assert same.stdout == f"finished already: {result.stdout}"
     assert read_lines(here / "out" / "errors.jsonl") == errors
 
 
