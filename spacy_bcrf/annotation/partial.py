@@ -56,21 +56,27 @@ class PartialAnnotation:
     incorrect: Mapping[Bounds, frozenset[str]] = field(default_factory=dict)
     unknown: frozenset[int] = frozenset()
 
-    def excludes(self, start: int, end: int, label: str, is_annotated: bool) -> bool:
+    def excludes(
+        self, start: int, end: int, label: str, is_annotated: bool, may_overlap: bool = False
+    ) -> bool:
         """Whether a span that is not among the gold entities is wrong, not open.
 
-        is_annotated: whether all its tokens are in gold entities or O.
+        is_annotated: whether all its tokens are in gold entities or O. may_overlap: whether another
+        entity may cover the same tokens. If not, a span that must be an entity excludes all others.
         """
         bounds, tokens, names = (start, end), range(start, end), {label, ""}
         if not names.isdisjoint(self.incorrect.get(bounds, ())):
             return True
+        if any(label not in self.allowed.get(token, names) for token in tokens):
+            return True
+        is_possible = not names.isdisjoint(self.ambiguous.get(bounds, ()))
+        is_cut = any(first < end and start < stop for first, stop in self.ambiguous)
+        if is_cut and not is_possible and not may_overlap:
+            return True
         if self.annotated_labels is not None and label not in self.annotated_labels:
             return False
-        is_possible = (
-            not names.isdisjoint(self.ambiguous.get(bounds, ()))
-            or not self.unknown.isdisjoint(tokens)
-            or all(label in self.allowed.get(token, ()) for token in tokens)
-        )
+        is_possible |= not self.unknown.isdisjoint(tokens)
+        is_possible |= all(token in self.allowed for token in tokens)
         return is_annotated and not is_possible
 
 

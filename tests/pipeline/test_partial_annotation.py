@@ -193,6 +193,27 @@ def test_gold_allows_exactly_the_sets_that_the_annotation_allows(scheme, case):
         np.testing.assert_array_equal(tags[4:8], alone if alone.dtype == bool else tags[4:8])
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_a_prediction_is_wrong_if_no_allowed_set_has_it(case):
+    fields, is_allowed = CASES[case]
+    nlp, pipe = recognizer()
+    example, sets = make(nlp, **fields), [c for c in all_sets(4) if is_allowed(c)]
+    partial = pipe.codec.read_partial([example])[0].get(0, PartialAnnotation())
+    unannotated = pipe.codec.unannotated(example.reference)
+    gold = {(ent.start, ent.end, ent.label_) for ent in example.reference.ents}
+    for span in frozenset().union(*all_sets(4)) - gold:
+        is_wrong = pipe.codec.excludes(partial, *span, not unannotated[slice(*span[:2])].any())
+        possible = any(span in c for c in sets)
+        assert is_wrong != possible or ("annotated" in fields and not possible), span
+
+
+def test_spans_that_may_overlap_leave_an_ambiguous_span_open():
+    partial = PartialAnnotation(ambiguous={(0, 2): frozenset(["PER"])})
+    assert partial.excludes(0, 2, "ORG", False) and partial.excludes(0, 1, "PER", False)
+    assert not partial.excludes(0, 2, "ORG", False, True)
+    assert PartialAnnotation(allowed={0: frozenset(["PER"])}).excludes(0, 2, "ORG", False, True)
+
+
 CONTRADICTIONS = {
     "entity and incorrect span": (
         {"ents": ["B-PER", "I-PER", OUT, OUT], "incorrect": [(0, 2, "PER")]},

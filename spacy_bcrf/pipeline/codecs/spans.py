@@ -166,4 +166,4 @@ class PartialSpanCodec(SpanCodec):
     def excludes(
         self, partial: PartialAnnotation, start: int, end: int, label: str, is_annotated: bool
     ) -> bool:
-        return partial.excludes(start, end, label, is_annotated)
+        return partial.excludes(start, end, label, is_annotated, self.may_overlap)
