@@ -6,7 +6,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from functools import cache
 
 from numpy.typing import NDArray
 from spacy.tokens import Doc
@@ -42,9 +41,10 @@ class Repeats:
         """
         words = [token.text for doc in docs for token in doc]
         for start, end, label in entities:
-            if key := _key(words[start:end]):
+            if key := _key(list(map(_letters, words[start:end])), words[end - 1]):
                 self._labels[key][label] += 1
-                self._beginnings.add(key[:MIN_LETTERS])
+                # The first word may be shorter: "St. Louis".
+                self._beginnings.update(key[:n] for n in range(1, MIN_LETTERS + 1))
         for *_, key in self._scan(docs, words, (tags > 0) | voted):
             self._n_missed[key] += 1
 
@@ -67,18 +67,18 @@ class Repeats:
         self, docs: Sequence[Doc], words: Sequence[str], taken: NDArray
     ) -> list[tuple[int, int, str]]:
         """Return the longest known phrases outside of taken tokens."""
-        found, busy = [], taken.tolist()
+        found, busy, letters = [], taken.tolist(), list(map(_letters, words))
         for at, last in find_bounds(docs):
             while at < last:
                 size = 1
-                if not busy[at] and _letters(words[at])[:MIN_LETTERS] in self._beginnings:
+                if not busy[at] and letters[at][:MIN_LETTERS] in self._beginnings:
                     most = next(
                         (n for n in range(1, MAX_WORDS) if at + n == last or busy[at + n]),
                         MAX_WORDS,
                     )
                     for n in range(most, 0, -1):
-                        key = _key(words[at : at + n])
-                        if key in self._labels and _letters(words[at + n - 1]):
+                        key = _key(letters[at : at + n], words[at + n - 1])
+                        if key in self._labels and letters[at + n - 1]:
                             found.append((at, at + n, key))
                             size = n
                             break
@@ -127,16 +127,16 @@ def _is_abbreviation(short: str, long: str) -> bool:
     return True
 
 
-@cache
 def _letters(word: str) -> str:
     return "".join(c for c in word.lower() if c.isalnum())
 
 
-def _key(words: Sequence[str]) -> str:
-    key = "".join(map(_letters, words))
+def _key(letters: Sequence[str], last: str) -> str:
+    """Return what mentions of a phrase share: its letters, by word, less the s of the last word."""
+    key = "".join(letters)
     if len(key) < MIN_LETTERS:
         return ""
-    if len(key) > 4 and words[-1].isalpha() and not words[-1].isupper():
+    if len(key) > 4 and last.isalpha() and not last.isupper():
         if key.endswith("ies"):
             return f"{key[:-3]}y"
         return key[:-1] if key.endswith("s") and not key.endswith("ss") else key
