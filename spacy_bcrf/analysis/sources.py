@@ -26,6 +26,7 @@ import srsly
 from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Doc, Span
+from spacy.util import get_package_path
 from thinc.api import Config
 
 from bcrf.chain.annotators import Votes
@@ -148,6 +149,8 @@ def _read_source(
     nlp: Language,
     shared: dict[Any, Any],
 ) -> Source:
+    if not isinstance(section, dict):
+        raise ValueError(f"= {section!r}: expected a section with one of {', '.join(KINDS)}")
     kinds = [kind for kind in KINDS if kind in section and (kind != "spans" or len(section) < 2)]
     kinds = kinds or [kind for kind in KINDS if kind in section]
     kind = kinds[0] if kinds else "?"
@@ -158,19 +161,28 @@ def _read_source(
     silence, label = section.get("silence", "abstains"), section.get("label")
     if silence not in ("abstains", "denies"):
         raise ValueError(f'silence = {silence!r}: expected "abstains" or "denies"')
-    meanings = {
-        key: (meant,) if isinstance(meant, str) else tuple(meant)
-        for key, meant in section.get("map", {}).items()
-    }
+    for key in section.keys() - {"map"}:
+        if not isinstance(section[key], str):
+            raise ValueError(f"{key} = {section[key]!r}: expected a string")
+    mapped = section.get("map", {})
+    if not isinstance(mapped, dict):
+        raise ValueError(f"map = {mapped!r}: expected a section [sources.{name}.map]")
+    meanings = {}
+    for key, meant in mapped.items():
+        several = [meant] if isinstance(meant, str) else meant
+        if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
+            raise ValueError(f"map: {key} = {meant!r}: expected a label or a list of labels")
+        meanings[key] = tuple(several)
     for wrong in sorted({label for each in meanings.values() for label in each} - {*labels}):
         raise ValueError(f"{wrong!r} is none of the labels {', '.join(labels)}")
-    path = folder / str(section[kind])
+    path = folder / section[kind]
     if kind == "annotations":
         if path not in shared:
             shared[path] = list(read_annotators(path, nlp))
         find = find_annotations(shared[path], section.get("annotator"), str(path))
     elif kind == "pipeline":
         find = _find_by_pipeline(path, section.get("spans"), section.get("regions"), shared)
+        path = path if path.exists() else get_package_path(path.name)
     elif kind == "spans":
         find = read_groups(section["spans"], section.get("regions"))
     elif kind == "patterns":

@@ -12,7 +12,7 @@ from bcrf.io.atomic import check_new_folder, replacing_folder
 from bcrf.io.text import text_suffix
 from spacy_bcrf import __version__
 from spacy_bcrf.corpora.doc_files import read_docs
-from spacy_bcrf.corpora.identity import hash_files
+from spacy_bcrf.corpora.identity import hash_files, hash_identity
 
 from .errors import RESUMES, exit_on
 from .options import NewFolder, Seed
@@ -54,7 +54,7 @@ def aggregate_cli(
 
     with exit_on(TypeError, stopped=RESUMES):
         check_new_folder(output)
-        folder = work or output.with_name(f".{output.name}.votes")
+        kept = output.with_name(f".{output.name}.votes")
         nlp = spacy.blank(lang)
         labels, found = read_sources(sources, nlp)
         if gold is not None:
@@ -76,7 +76,7 @@ def aggregate_cli(
                 labels,
                 part,
                 gold=[] if gold is None else list(read_docs(gold, nlp.vocab)),
-                folder=folder,
+                folder=work or kept / hash_identity(identity),
                 identity=identity,
                 shard_size=shard,
                 seed=seed,
@@ -85,10 +85,10 @@ def aggregate_cli(
             write_json(part / "sources.json", result.to_json())
             (part / "sources.html").write_text(sources_page(str(texts), result), "utf8")
         if work is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(kept, ignore_errors=True)
     print_notes(result.notes)
     if result.n_reused:
-        typer.echo(f"{folder}: {result.n_reused:,} shards have votes already")
+        typer.echo(f"{work or kept}: {result.n_reused:,} shards have votes already")
     for line in result.lines():
         typer.echo(line)
     typer.echo(f"{output}: {result!r}; {output / 'sources.html'} is the page of the sources")

@@ -14,7 +14,7 @@ from bcrf.io.atomic import check_new_folder
 from bcrf.io.text import text_suffix
 from spacy_bcrf import __version__
 from spacy_bcrf.corpora.formats.annotators import read_annotators
-from spacy_bcrf.corpora.identity import hash_files
+from spacy_bcrf.corpora.identity import hash_files, hash_identity
 
 from .errors import RESUMES, exit_on, spacy_command
 from .options import GpuId, Passes, PipeName, Seed
@@ -70,7 +70,7 @@ def distill_cli(
         if output is None:
             raise ValueError("expected --output, a new folder to save the pipeline to")
         check_new_folder(output)
-        folder = work or output.with_name(f".{output.name}.shards")
+        kept = output.with_name(f".{output.name}.shards")
         options: dict[str, Any] = {"passes": passes, "rate": rate, "batch_size": batch_size}
         aggregated = Path(teacher, "sources.json")
         if text_suffix(Path(teacher)) in JSON or aggregated.is_file():
@@ -106,7 +106,7 @@ def distill_cli(
                 name,
                 templates=templates,
                 shard_size=shard,
-                folder=folder,
+                folder=work or kept / hash_identity(identity),
                 identity=identity,
                 seed=seed,
                 corpus=str(texts),
@@ -114,9 +114,11 @@ def distill_cli(
             )
         store(found.nlp, output)
         if work is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(kept, ignore_errors=True)
     if found.n_reused:
-        typer.echo(f"{folder}: {found.n_reused:,} of {found.n_shards:,} shards are labeled already")
+        typer.echo(
+            f"{work or kept}: {found.n_reused:,} of {found.n_shards:,} shards are labeled already"
+        )
     for line in found.lines():
         typer.echo(line)
     return spacy_command("bcrf", "report", output, "TEST.spacy", "--output", "report.html")

@@ -23,6 +23,11 @@ def hash_files(path: Path) -> str:
     return found.hexdigest()
 
 
+def hash_identity(identity: Mapping[str, Any]) -> str:
+    """Return a name for a folder of what a run of this identity keeps. identity: JSON values."""
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:12]
+
+
 def keep_identity(path: Path, identity: Mapping[str, Any]) -> None:
     """Write the identity of a new run, or compare it with the one that an earlier call wrote.
 

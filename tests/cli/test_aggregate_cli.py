@@ -105,6 +105,41 @@ def test_a_killed_run_goes_on(folder):
     assert "was started differently: files list was" in " ".join(result.stderr.split())
 
 
+def test_a_corrected_config_starts_anew(folder):
+    options = ("texts.txt", "-s", "sources.cfg", "-l", "en", "-o", "out", "--shard", 10)
+    config = folder / "sources.cfg"
+    text = (folder / "llm.jsonl").read_text()
+    last = json.dumps({"text": TEXTS[-1], "spans": [span(TEXTS[-1], "here", "PLACE")]})
+    (folder / "llm.jsonl").write_text(f"{text}\n{last}")
+    result = run(*options, exit_code=1)
+    assert "nobody mapped its label 'PLACE'" in " ".join(result.stderr.split())
+    config.write_text(CONFIG.replace("AGE = []", "AGE = []\nPLACE = []"))
+    run(*options)
+    assert (folder / "out/sources.json").exists() and not (folder / ".out.votes").exists()
+
+
+def test_a_pipeline_can_be_a_package(folder, monkeypatch):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "DRUG", "pattern": "aspirin"}])
+    package = folder / "site/tiny_drugs"
+    package.mkdir(parents=True)
+    nlp.to_disk(package / "en_tiny_drugs-1")
+    meta = {"lang": "en", "name": "tiny_drugs", "version": "1"}
+    (package / "meta.json").write_text(json.dumps(meta))
+    (package / "__init__.py").write_text(
+        "from spacy.util import load_model_from_init_py\n"
+        "def load(**options): return load_model_from_init_py(__file__, **options)\n"
+    )
+    (folder / "site/tiny_drugs-1.dist-info").mkdir()
+    (folder / "site/tiny_drugs-1.dist-info/METADATA").write_text("Name: tiny_drugs\nVersion: 1\n")
+    monkeypatch.syspath_prepend(folder / "site")
+    config = CONFIG.replace('gazetteer = "drugs.txt"', 'pipeline = "tiny_drugs"')
+    (folder / "sources.cfg").write_text(config.replace('label = "DRUG"\n', ""))
+    run("texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en")
+    values = json.loads((folder / "out/sources.json").read_text())
+    assert values["figures"]["list"][0]["precision"]["n"] == 3
+
+
 def test_span_groups_of_documents_and_gold(folder):
     vocab = spacy.blank("en").vocab
     docs = []
@@ -140,6 +175,11 @@ def test_span_groups_of_documents_and_gold(folder):
         ('silence = "denies"', 'silence = "no"', 'expected "abstains" or "denies"'),
         ('silence = "denies"', "weight = 2", "[sources.list] weight: expected one of"),
         ("llm.jsonl", "none.jsonl", "[sources.llm]"),
+        ('MED = "DRUG"', "MED = 5", "[sources.llm] map: MED = 5: expected a label or a list"),
+        ('"ILL"]\nAGE', "3]\nAGE", "[sources.llm] map: ANY = ['DRUG', 3]: expected a label"),
+        ("AGE = []", "AGE = null", "[sources.llm] map: AGE = None: expected a label or a list"),
+        ('"rules.jsonl"', "5", "[sources.rules] patterns = 5: expected a string"),
+        ("[sources]\n", "[sources]\nb = 5\n", "[sources.b] = 5: expected a section"),
         ("labels =", "names =", "expected [aggregate] labels ="),
     ],
 )
