@@ -6,7 +6,7 @@ OUTPUT/final learns all files of CORPUS/train, and those of CORPUS/only/final. W
 CORPUS/dev.spacy, OUTPUT/NAME learns all of them but NAME.spacy, for each fold*.spacy, and the files
 of CORPUS/only/NAME. The chain learns them in `max_epochs` passes of CONFIG and ends with the last
 one, so no document chooses it. The file convert.py beside CONFIG, if any, registers functions. A
-pipeline that is there, of the same config and files, is kept.
+pipeline that is there, of the same version, code, config and files, is kept.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from spacy.training import Example
 from spacy.util import load_config, load_model_from_config, registry
 
 from bcrf.io.atomic import write_text
+from spacy_bcrf import __version__
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.analysis.loading import find_labelers, make_input
 from spacy_bcrf.annotation.extensions import set_extensions
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     import_code(code if code.exists() else None)
     set_extensions()
     args.output.mkdir(parents=True, exist_ok=True)
-    identity = args.config.read_text("utf8") + hash_files(args.corpus)
+    identity = identify(args.config, args.corpus)
     for name, held_out in {**find_held_out(args.corpus), "final": None}.items():
         done = args.output / f"{name}.identity"
         if done.exists() and done.read_text("utf8") == identity:
@@ -58,6 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         shutil.rmtree(args.output / name, ignore_errors=True)
         nlp.to_disk(args.output / name)
         write_text(done, identity)
+
+
+def identify(config: Path, corpus: Path) -> str:
+    """Return what decides a pipeline: version, this file, the config, its code, and the corpus."""
+    paths = [Path(__file__), config, *config.parent.glob("convert.py"), corpus]
+    return " ".join([__version__, *map(hash_files, paths)])
 
 
 def train(path: Path, files: Iterable[Path]) -> Language:

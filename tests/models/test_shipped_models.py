@@ -252,3 +252,17 @@ def test_addresses_compare_by_words():
     assert words == [("12", ""), ("(Main,", "StreetName"), ("x", "")]
     labels = [("Main", "StreetName"), ("St", "StreetNamePostType")]
     assert compare.labels_of(labels, is_coarse=True) == ["StreetName"] * 2
+
+
+def test_other_code_or_another_version_trains_again(tmp_path, monkeypatch):
+    config, corpus = tmp_path / "config.cfg", tmp_path / "corpus"
+    config.write_text(CONFIG)
+    corpus.mkdir()
+    found = [train.identify(config, corpus)]
+    (tmp_path / "convert.py").write_text("1")
+    found.append(train.identify(config, corpus))
+    (tmp_path / "convert.py").write_text("2")
+    found.append(train.identify(config, corpus))
+    monkeypatch.setattr(train, "__version__", "0")
+    found.append(train.identify(config, corpus))
+    assert len(set(found)) == 4
