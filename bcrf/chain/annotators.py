@@ -27,6 +27,7 @@ from .span_posteriors import SpanTags
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+# `experiments.weak_supervision` measures F with other values of these constants on one corpus.
 PRECISION, SPANS = 0.9, 20.0
 """Prior precision of a source's label, and the number of spans that it counts for."""
 RIGHT, WRONG = 4.0, 1.0
@@ -183,10 +184,10 @@ def fit_votes(
 
     What votes tell about is where sources differ, so EM fits these habits alone. No vote tells
     whether a span that one source proposes exists: a full model (Dawid and Skene 1979; Nguyen et
-    al. 2017 on chains) explains rare and precise sources by few entities. So coverage stays that of
-    the start, the mean of those who vote, and precision stays its prior, unless gold tells more.
-    Hence all starts end alike. Lison et al. (2020) fit such a chain with full emissions; Li et al.
-    (2022) show that few parameters estimate sources better.
+    al. 2017 on chains) may explain rare and precise sources by few entities. So coverage stays that
+    of the start, the mean of those who vote, and precision stays its prior, unless gold tells more.
+    Lison et al. (2020) fit such a chain with full emissions; Li et al. (2022) show that few
+    parameters estimate sources better.
 
     votes: by source. lengths: (B,) of the sequences with N tokens in all. tags: of the labels.
     known: true tags (N,), -1 where unknown. O(N (S T + T^2)) an iteration. ValueError for no votes.
