@@ -46,8 +46,8 @@ class RedactionStream:
 
     It emits no character of a span that `redact` finds in the whole text. A repeat of a found
     string is replaced if the pooled posterior of its occurrences since it was found is at least
-    MIN_POOLED. Repeats that were emitted before cannot be taken back, and the report has them. The
-    stream keeps the whole text for it.
+    MIN_POOLED, with the label known by then. Repeats that were emitted before cannot be taken back,
+    and the report has them. The stream keeps the whole text for it.
     """
 
     def __init__(
@@ -73,9 +73,10 @@ class RedactionStream:
                 f"[{name}] cannot redact a stream: {', '.join(before)} before it may find "
                 "entities or sentences, and may need the whole text. Disable them"
             )
+        # The label of a region is that of its most probable span.
         kept, labeler.control = labeler.control, find_promise(name, labeler, threshold)
         try:
-            self._stream = labeler.stream(nlp.tokenizer, max_lag=max_lag)
+            self._stream = labeler.stream(nlp.tokenizer, max_lag=max_lag, probabilities=True)
         finally:
             labeler.control = kept
         self._words: list[str] = []  # final tokens with their blanks

@@ -59,8 +59,8 @@ def redact_cli(
     Writes one JSON object for each text, with its id, the new text, and the replaced spans.
     With --report, it measures what the output has of the gold spans of a .spacy corpus and of the
     found strings, by label, character and document, and the reached recall beside the promised one.
-    With --stream, it writes a text as it arrives, equal to the redacted whole text but for strings
-    that are found after their first occurrence was written.
+    With --stream, it writes a text as it arrives, equal to the redacted whole text but for repeats
+    of found strings: it replaces them, and labels them, by what it has found before.
     No software finds all personal data. Read a sample of the output.
     """
     from spacy_bcrf.analysis.control.thresholds import ASSUMPTION, measure_promises

@@ -95,8 +95,9 @@ class Stream:
         max_lag: the most tokens that wait for their annotation. Later ones get the tags of the best
         labeling so far. A span whose probability is still uncertain is dropped under a threshold of
         precision, and is a candidate under a promise of recall. None for no limit.
-        probabilities: whether spans have probabilities, within TOLERANCE. Thresholds, "confidence"
-        in `annotate`, and `bcrf_spans` need them anyway.
+        probabilities: whether spans and candidates have probabilities, within TOLERANCE unless
+        `max_lag` forces them. Thresholds, "confidence" in `annotate`, and `bcrf_spans` need them
+        anyway.
 
         ValueError for a component that cannot stream, with the reason.
         """
@@ -313,14 +314,16 @@ class Stream:
             if least < minimum:
                 self._dropped.append(span[:2])
             elif self._codec.outside == 0:
-                p = (least + most) / 2
-                released.append(self._make_span(*span, p if self._is_scored else None))
+                released.append(self._make_span(*span, self._show((least + most) / 2)))
         self._waiting = waiting
         return released
 
     def _is_late(self, end: int) -> bool:
         lag = self._chain.length - end
         return self._closed or (self._max_lag is not None and lag >= self._max_lag)
+
+    def _show(self, p: float) -> float | None:
+        return p if self._is_scored else None  # uncertain by more than TOLERANCE
 
     def _make_span(self, start: int, end: int, label: int, p: float | None = None) -> StreamSpan:
         first, last = start - self._words_first, end - 1 - self._words_first
@@ -396,17 +399,18 @@ class Stream:
             elif (span := (start, chain.length, label)) not in self._promised:
                 self._late += 1
                 self._promised.add(span)
-                candidates.append(self._make_span(*span, float(likely[label])))
+                candidates.append(self._make_span(*span, self._show(float(likely[label]))))
         if complete:
             for span, low, high in zip(complete, *self._bound(complete), strict=True):
                 minimum = likely[span[2]]
                 is_open = low < minimum <= high
+                is_open |= self._is_scored and high >= minimum and high - low > TOLERANCE
                 if is_open and not self._is_late(span[1]):
                     held.append(span)
                 elif high >= minimum:
                     self._late += bool(is_open)
                     self._promised.add(span)
-                    candidates.append(self._make_span(*span, float(low + high) / 2))
+                    candidates.append(self._make_span(*span, self._show(float(low + high) / 2)))
         return candidates, min([end, *(start for start, *_ in held)]), inside
 
 

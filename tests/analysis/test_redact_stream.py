@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 import spacy
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -14,6 +14,7 @@ from spacy.tokens import Doc
 from spacy_bcrf.analysis import RedactionStream, redact
 from spacy_bcrf.analysis.cross_fitting import train_sparse_chain
 from spacy_bcrf.analysis.redact import find_promise, find_spans
+from spacy_bcrf.pipeline.stream import TOLERANCE
 
 NAMES = ("Ann Lee", "Bob Ray", "Eve May", "Ida Fox")
 PLACES = ("Rome", "Oslo", "Kiel", "Bonn")
@@ -35,6 +36,12 @@ def pipeline() -> Language:
 
 @settings(max_examples=20)
 @given(st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join), st.integers(0, 1000))
+@example(
+    "in Rome May \n Kiel Ida Fox May and Kiel", 319
+)  # two labels of about the same probability
+@example(
+    ". Eve May May Bob Ray Ann in . May Ann in Oslo see Lee's Bonn will Ann Lee . Ann Ida Fox", 143
+)
 def test_no_span_of_the_whole_text_leaks(text: str, seed: int) -> None:
     nlp, rng = pipeline(), random.Random(seed)
     stream, parts, at = RedactionStream(nlp, threshold=THRESHOLD), [], 0
@@ -61,8 +68,15 @@ def test_no_span_of_the_whole_text_leaks(text: str, seed: int) -> None:
     assert all((is_replaced | is_late)[r.start : r.end].all() for r in whole.regions)
     for region, place in zip(report.redacted.regions, report.redacted.spans, strict=True):
         assert new[place.start : place.end] == f"[{region.label}]"
-    if not report.late and len(report.redacted.regions) == len(whole.regions):
-        assert new == whole.text
+    # Repeats may have other labels, as the strings that are found later are unknown.
+    wanted = {region[:2]: region for region in whole.regions}
+    for region in report.redacted.regions:
+        same = wanted.get(region[:2])
+        if same and not (same.repeated or region.repeated):
+            best = [s.label for s in spans if s.end > same.start and s.start < same.end
+                    and s.score > same.score - 2 * TOLERANCE]  # fmt: skip
+            assert region.label == same.label or region.label in best
+            assert region.score == pytest.approx(same.score, abs=TOLERANCE)
 
 
 def test_repeats() -> None:

@@ -122,8 +122,11 @@ def test_equals_the_whole(kind: str, seed: int, n: int) -> None:
         for span, key in zip(sorted(found.spans), spans, strict=True):
             assert span.probability == pytest.approx(by_span[key], abs=1.1 * TOLERANCE)
             assert text[span.start_char : span.end_char] == doc[span.start : span.end].text
-    wanted = sorted((s, e, pipe.labels[k]) for s, e, k, _ in prediction.candidates or [])
-    assert sorted((s.start, s.end, s.label) for s in found.candidates) == wanted
+    wanted = sorted((s, e, pipe.labels[k], p) for s, e, k, p in prediction.candidates or [])
+    candidates = sorted((s.start, s.end, s.label, s.probability) for s in found.candidates)
+    assert [one[:3] for one in candidates] == [one[:3] for one in wanted]
+    expected_p = pytest.approx([p for *_, p in wanted], abs=1.1 * TOLERANCE)
+    assert [p for *_, p in candidates] == expected_p
 
 
 @settings(max_examples=6)
