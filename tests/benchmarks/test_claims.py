@@ -221,6 +221,13 @@ CLAIMS = {
         ),
         ("kept a promise in {} to 100% of 200 splits", kept("recall 0.95")),
     ],
+    "docs/weak-supervision.md": [
+        (
+            "F is {:.1f} after one iteration, and {:.1f} after 5, 20 (the default) and 100",
+            *(figure("weak_supervision", "F", model=f"{n} iterations") for n in (1, 100)),
+        ),
+        ("prior of 0.7, F is {:.1f}", figure("weak_supervision", "F", model="PRECISION = 0.7")),
+    ],
     "docs/drift.md": [("in all of {:,.0f} runs; {:.0f} of 1,000", ALARM, FALSE_ALARM)],
     "docs/choose-model.md": [
         (
