@@ -33,8 +33,9 @@ def ScoreHead(
     """Build a chain over the log-probabilities of foreign taggers.
 
     Without training it decodes the best valid labeling of the source: tags of the scheme BILUO
-    express the labels of any other. With several sources, that of the mean log-probability. A
-    silent token is O. Training moves the scores of all labels for each tag, and the transitions.
+    express the labels of any other. With several sources, that of the mean log-probability of the
+    sources that are not silent; without any, O. Training moves the scores of all labels for each
+    tag, and the transitions.
 
     scores: the sources, see `scores.token_scores`.
     biases: file of transition biases, see `scores.biases`. operating_point: of this file.
@@ -56,14 +57,20 @@ def ScoreHead(
 def _forward(
     model: Model[list[Doc], list[Floats2d]], docs: list[Doc], is_train: bool
 ) -> tuple[list[Floats2d], Callable]:
-    """Return vectors (n, L + 1) of each document: the scores of each source, 1 if it is silent."""
+    """Return vectors (n, L + 1) of each source side by side: weight times scores, and weight.
+
+    At each token, a silent source has the weight 0, and the S others have 1 / S.
+    """
     ops: Any = model.ops
     by_source = [scorer.find(docs) for scorer in model.attrs["scorers"]]
-    parts = [
-        np.hstack([x for of in of_doc for x in (np.nan_to_num(of.values), of.silent[:, None])])
-        for of_doc in zip(*by_source, strict=True)
-    ]
-    return [ops.asarray2f(part) for part in parts], lambda d_vectors: []
+    vectors = []
+    for of_doc in zip(*by_source, strict=True):
+        speaks = np.array([~of.silent for of in of_doc])
+        weights = (speaks / speaks.sum(axis=0).clip(1))[:, :, None]
+        pairs = zip(weights, of_doc, strict=True)
+        parts = [x for w, of in pairs for x in (w * np.nan_to_num(of.values), w)]
+        vectors.append(ops.asarray2f(np.hstack(parts)))
+    return vectors, lambda d_vectors: []
 
 
 def _init(
@@ -82,7 +89,8 @@ def _init(
     if len(W) != len(tags) or head.get_param("transitions").shape != (len(tags),) * 2:
         raise ValueError("spacy-bcrf.ScoreHead.v1 scores one chain of tags: take bcrf_ner")
     transitions = np.zeros((len(tags),) * 2, dtype="float32")
-    b = np.zeros(len(tags), dtype="float32")
+    outside = np.array([tag == OUTSIDE for tag in tags])
+    b = outside.astype("float32")  # the weights of sources take it away
     column = 0
     for scorer in scorers:
         labels = match_tags(scorer.labels, tags)
@@ -93,11 +101,11 @@ def _init(
                 f"{', '.join(find_names(tags)[:12])}. Name ours in the key labels of the source"
             )
         known = np.flatnonzero(labels >= 0)
-        W[known, column + labels[known]] = 1 / len(scorers)
+        W[known, column + labels[known]] = 1
         column += len(scorer.labels) + 1
-        W[[i for i, tag in enumerate(tags) if tag == OUTSIDE], column - 1] = 1
-        b[labels < 0] += _UNKNOWN / len(scorers)
-        plain = {label for label in scorer.labels if not split_label(label)[0]}
+        W[:, column - 1] = _UNKNOWN * (labels < 0) - outside
+        pairs = set(map(split_label, scorer.labels))
+        plain = {name for _, name in pairs} - {name for prefix, name in pairs if prefix not in "I"}
         for i, old in enumerate(tags):
             for j, new in enumerate(tags):
                 # Without prefixes, nothing says whether two tokens are one entity: they are.

@@ -28,15 +28,15 @@ class Given:
 
     identity = "given"
 
-    def __init__(self, labels):
-        self.labels = labels
+    def __init__(self, labels, key=""):
+        self.labels, self.key = labels, key
 
     def load(self):
         pass
 
     def __call__(self, docs):
         silent = np.full((1, len(self.labels)), np.nan, "float32")
-        return [VALUES.get(doc.text, silent.repeat(len(doc), 0)) for doc in docs]
+        return [VALUES.get(self.key + doc.text, silent.repeat(len(doc), 0)) for doc in docs]
 
 
 @pytest.fixture(autouse=True)
@@ -50,8 +50,11 @@ def source():
 def make(labels, architecture="ScoreHead", names=("A", "B"), **options):
     scores = [{"name": "given", "@misc": "tests.Given.v1", "labels": {}}]
     scores[0] |= {"labels": options.pop("merge", {})}
+    scores += options.pop("more", [])
     config = {"@architectures": f"spacy-bcrf.{architecture}.v1", "scores": scores, **options}
-    registry.misc.register("tests.Given.v1", func=lambda: Given(labels))
+    registry.misc.register(
+        "tests.Given.v1", func=lambda key="": Given(labels[: len(labels) - 2 * bool(key)], key)
+    )
     nlp = spacy.blank("xx")
     ner = nlp.add_pipe("bcrf_ner", config={"model": config})
     for name in names:
@@ -137,6 +140,19 @@ def test_biases_move_the_decoding_as_in_their_file(tmp_path):
 
 def test_a_silent_text_has_no_entities():
     assert not make(SCHEMES["BIO"])("nothing is known of it").ents
+
+
+@pytest.mark.parametrize("n_silent", [0, 1, 3])
+def test_a_silent_source_changes_nothing(n_silent):
+    labels = SCHEMES["BIO"]
+    silent = {"@misc": "tests.Given.v1", "key": "none"}
+    nlp = make(labels)
+    several = make(labels, more=[{"name": f"s{i}"} | silent for i in range(n_silent)])
+    rng = np.random.default_rng(2)
+    for i in range(10):
+        text = f"{i} x y z w"
+        draw(rng, text, labels)
+        assert find_ends(several(text)) == find_ends(nlp(text)), text
 
 
 def test_labels_that_are_none_of_the_tags():
