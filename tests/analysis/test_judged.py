@@ -16,6 +16,7 @@ from spacy_bcrf.analysis.control.thresholds import control, measure_promises
 from spacy_bcrf.analysis.evaluation import Annotation, evaluate
 from spacy_bcrf.analysis.loading import make_examples
 from spacy_bcrf.analysis.report import report
+from spacy_bcrf.annotation.partial import PartialAnnotation
 
 WORDS = ["Ann", "saw", "Rome"]
 LABELS = ["PER", "LOC"]
@@ -40,6 +41,23 @@ CASES = {
     "another allowed": ({"allowed": {2: ["O", "PER"]}}, [True, False]),
     "allowed elsewhere": ({"allowed": {1: ["O", "LOC"]}}, [True, False]),
     "missing": ({"missing": [2]}, [True]),
+    "another allowed, else missing": (
+        {"allowed": {2: ["O", "PER"]}, "missing": [1, 2]},
+        [True, False],
+    ),
+    "allowed, else missing": ({"allowed": {2: ["O", "LOC"]}, "missing": [1, 2]}, [True]),
+    "another alternative, else missing": (
+        groups(ambiguous=[(2, 3, "PER")]) | {"missing": [1, 2]},
+        [True, False],
+    ),
+    "an alternative, else missing": (
+        groups(ambiguous=[(2, 3, "LOC")]) | {"missing": [1, 2]},
+        [True],
+    ),
+    "other boundaries, else missing": (
+        groups(ambiguous=[(1, 3, "LOC")]) | {"missing": [1, 2]},
+        [True, False],
+    ),
     "rejected": (groups(incorrect=[(2, 3, "LOC")]) | {"missing": [1, 2]}, [True, False]),
     "another rejected": (groups(incorrect=[(2, 3, "PER")]) | {"missing": [1, 2]}, [True]),
 }
@@ -93,6 +111,14 @@ def test_calibration_promises_and_scores_judge_the_same_predictions(pipelines, f
     assert row["predicted"] == len(expected) and row["precision"]["value"] == np.mean(expected)
     notes = [note for note in found.values["notes"] if "left out" in note]
     assert len(notes) == n_open and all(f"{n_open} predictions of {factory}" in x for x in notes)
+
+
+def test_only_flat_spans_exclude_what_overlaps_an_ambiguous_span(pipelines):
+    partial = PartialAnnotation(frozenset(["PER"]), ambiguous={(1, 3): frozenset(["PER"])})
+    found = [
+        nlp.get_pipe(x).codec.excludes(partial, 2, 3, "LOC", True) for x, nlp in pipelines.items()
+    ]
+    assert found == [True, False]
 
 
 def test_a_right_prediction_of_a_label_that_is_not_annotated_is_judged(pipelines):
