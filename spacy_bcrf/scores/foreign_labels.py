@@ -1,7 +1,7 @@
 """Labels of foreign taggers: prefixes, merged labels, and the tags of ours that they score."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -25,6 +25,26 @@ def split_label(label: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else ("", label)
 
 
+def join_label(prefix: str, name: str) -> str:
+    """Return a label that `split_label` splits. A plain name that looks like another gets I."""
+    return f"{prefix or 'I'}-{name}" if prefix or _PREFIXED.fullmatch(name) else name
+
+
+def split_labels(labels: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the prefix and the name of each label of a source.
+
+    E-MAIL is a plain name, unless other labels have prefixes of MAIL. The same holds for B-DAY if
+    PHONE, without a prefix, is a label too.
+    """
+    pairs = [split_label(label) for label in labels]
+    names = Counter(name for prefix, name in pairs if prefix)
+    all_have = all(prefix or name == OUTSIDE for prefix, name in pairs)
+    return [
+        pair if names[pair[1]] > 1 or (all_have and pair[0] not in ("E", "L")) else ("", label)
+        for pair, label in zip(pairs, labels, strict=True)
+    ]
+
+
 class Merge:
     """Foreign labels under our names.
 
@@ -35,7 +55,8 @@ class Merge:
     """
 
     def __init__(self, labels: Sequence[str], names: Mapping[str, str]) -> None:
-        foreign = {split_label(label)[1] for label in labels}
+        pairs = split_labels(labels)
+        foreign = {name for _, name in pairs}
         if unknown := sorted(names.keys() - foreign):
             raise ValueError(
                 f"labels: the source has no {', '.join(unknown)}; it has "
@@ -45,11 +66,10 @@ class Merge:
         for name in foreign:
             of_name[names.get(name, name)].add(name)
         groups: dict[str, list[int]] = defaultdict(list)
-        for i, label in enumerate(labels):
-            prefix, name = split_label(label)
+        for i, (prefix, name) in enumerate(pairs):
             ours = names.get(name, name) or OUTSIDE
             plain = not prefix or ours == OUTSIDE or len(of_name[ours]) > 1
-            groups[ours if plain else f"{prefix}-{ours}"].append(i)
+            groups[join_label("" if plain else prefix, ours)].append(i)
         self.labels = list(groups)
         self._groups = list(groups.values())
 
@@ -73,18 +93,14 @@ def match_tags(labels: Sequence[str], tags: Sequence[str]) -> NDArray[np.int64]:
     With BILUO tags, valid labelings have the sum of the scores of the source's valid labeling,
     whatever its scheme: U and B have the score of B in BIO, L and I that of I.
     """
-    found = {_unify(label): i for i, label in reversed([*enumerate(labels)])}
+    pairs = [split_label(label) for label in labels]
+    found = {pair: i for i, pair in reversed([*enumerate(pairs)])}
     matches = []
     for tag in tags:
         prefix, name = split_label(tag)
-        names = (f"{p}-{name}" if p else name for p in _STANDS_FOR[prefix])
-        matches.append(next((found[each] for each in names if each in found), -1))
+        options = ((p, name) for p in _STANDS_FOR[prefix])
+        matches.append(next((found[pair] for pair in options if pair in found), -1))
     return np.array(matches, dtype="int64")
-
-
-def _unify(label: str) -> str:
-    prefix, name = split_label(label)
-    return f"{prefix}-{name}" if prefix else name
 
 
 def find_names(labels: Sequence[str]) -> list[str]:

@@ -45,5 +45,24 @@ def test_an_unknown_foreign_label_names_the_known_ones():
         Merge(["O", "B-PER"], {"DATUM": "DATE"})
 
 
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (["O", "E-MAIL", "PHONE"], ["E-MAIL", "PHONE"]),
+        (["O", "E-MAIL"], ["E-MAIL"]),
+        (["O", "B-DAY", "PHONE"], ["B-DAY", "PHONE"]),
+        (["O", "B-E-MAIL", "I-E-MAIL"], ["E-MAIL"]),
+        (["O", "[PAD]", "B-PER", "I-PER"], ["PER", "[PAD]"]),
+    ],
+)
+def test_plain_names_that_look_prefixed(labels, names):
+    merged = Merge(labels, {}).labels
+    assert find_names(merged) == names
+    tags = ["O", *(f"{prefix}-{name}" for name in names for prefix in "BILU")]
+    assert (match_tags(merged, tags) >= 0).all()
+    foreign = names[0]
+    assert find_names(Merge(labels, {foreign: "E-MAIL"}).labels)[0] == "E-MAIL"
+
+
 def test_names_without_prefixes():
     assert find_names(["O", "I-B", "B-B", "A"]) == ["A", "B"]
