@@ -12,7 +12,7 @@ import typer
 from spacy.cli._util import Opt
 from tqdm import tqdm
 
-from bcrf.io.atomic import replacing
+from bcrf.io.atomic import replacing, replacing_folder
 
 from .errors import spacy_command
 from .paths import check_output_file, print_notes, read_corpus
@@ -95,7 +95,7 @@ def init_cli(
 
     source = _find_source(scores, labels)
     if source is not None and not (train or texts or names):
-        return _write_decoder(output, lang, source, force)
+        return _write_decoder(output, lang, source)
     corpora = [texts] if texts else train or []
     if bool(names) != bool(texts) or bool(names) == bool(train):
         raise ValueError("expected --train, or --names with --texts, or --scores alone")
@@ -158,17 +158,15 @@ def _find_source(path: str | None, labels: str | None) -> dict[str, Any] | None:
     )
 
 
-def _write_decoder(output: Path, lang: str, source: dict[str, Any], force: bool) -> str:
+def _write_decoder(output: Path, lang: str, source: dict[str, Any]) -> str:
     """Write a pipeline that decodes the scores of a source validly. Nothing is learned."""
     from spacy_bcrf.analysis.compare_sources import make_decoder
     from spacy_bcrf.scores.foreign_labels import find_names
     from spacy_bcrf.scores.token_scores import Scorer
 
-    if output.exists() and not (force and output.is_dir()):
-        raise ValueError(f"{output} exists; expected the name of a new folder")
-    labels = find_names(Scorer(source).labels)
-    nlp = make_decoder(lang, source, labels)
-    nlp.to_disk(output)
+    with replacing_folder(output) as part:
+        labels = find_names(Scorer(source).labels)
+        make_decoder(lang, source, labels).to_disk(part)
     typer.echo(
         f"{output}: decodes valid entities {', '.join(labels)} from the scores of "
         f"{source['path']}. Nothing was learned: no corpus was given"
