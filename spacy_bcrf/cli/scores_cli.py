@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+import spacy
 import typer
 from spacy.cli._util import Arg, Opt
 from spacy.util import load_config, minibatch
@@ -26,6 +27,7 @@ def scores_cli(
     Run foreign taggers once and keep their scores in a file, so that training reads them. A
     killed command goes on where it stopped.
     """
+    from spacy_bcrf.analysis.loading import copy_words
     from spacy_bcrf.scores.find_sources import find_sources
     from spacy_bcrf.scores.token_scores import make_scorers
 
@@ -43,9 +45,11 @@ def scores_cli(
             source["cache"] = str(cache)
     for corpus in corpora:
         check_corpus(corpus)
+    nlp = spacy.blank("xx")
     for scorer in make_scorers(found):
         n_texts = n_tokens = n_silent = 0
-        docs = (doc for corpus in corpora for doc in read_corpus(corpus))
+        # Training asks for texts without the annotation of the corpus.
+        docs = (copy_words(doc, nlp) for corpus in corpora for doc in read_corpus(corpus))
         with tqdm(desc=scorer.name, unit="docs", disable=None) as bar:
             for batch in minibatch(docs, batch_size):
                 for scores in scorer.find(batch):

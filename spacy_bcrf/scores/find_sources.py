@@ -1,11 +1,12 @@
 """The source that a path is, and the sources of a config."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from spacy.util import is_package
+
+from .token_classifiers import read_config
 
 
 def guess_source(path: str, name: str = "source") -> dict[str, Any]:
@@ -30,8 +31,7 @@ def guess_source(path: str, name: str = "source") -> dict[str, Any]:
 
 
 def _has_labels(folder: Path) -> bool:
-    file = folder / "config.json"
-    return file.is_file() and "id2label" in json.loads(file.read_text(encoding="utf8"))
+    return (folder / "config.json").is_file() and "id2label" in read_config(folder)
 
 
 def find_sources(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

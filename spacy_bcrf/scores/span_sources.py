@@ -82,6 +82,10 @@ class SpanScores:
         start, end, label = span["start"], span["end"], span["label"]
         score = span.get("score")
         score = self.certainty if score is None else float(score)
+        if not isinstance(label, str) or not label:
+            raise ValueError(f"label must be a text, got {label!r}")
+        if not (isinstance(start, int) and isinstance(end, int)):
+            raise ValueError(f"start and end must be whole numbers, got {start!r} and {end!r}")
         if not 0 <= start < end <= len(text):
             raise ValueError(f"the span {start} to {end} is not within the text")
         if not 0 <= score <= 1:

@@ -21,6 +21,18 @@ from .subwords import Pooling, Window, plan_windows, pool
 _PADDED = {"roberta", "xlm-roberta", "camembert", "longformer"}
 
 
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return the content of `config.json`. ValueError if it is none of a model."""
+    file = folder / "config.json"
+    try:
+        config = json.loads(file.read_text(encoding="utf8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file}: is damaged ({error}); expected the JSON of a model") from None
+    if not isinstance(config, dict) or not isinstance(config.get("id2label", {}), dict):
+        raise ValueError(f"{file}: expected a JSON object, with labels by number in id2label")
+    return config
+
+
 class TokenClassifier(ABC):
     """What models in PyTorch and ONNX share: labels, sub-words, windows and batches.
 
@@ -66,7 +78,7 @@ class TokenClassifier(ABC):
                 f"{file}: no such file; expected the folder of a token classifier with "
                 "config.json and tokenizer.json"
             )
-        config = json.loads(file.read_text(encoding="utf8"))
+        config = read_config(self.path)
         if len(config.get("id2label", ())) < 2:
             raise ValueError(f"{file}: expected two labels or more in id2label")
         return config

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -90,9 +91,14 @@ class Scorer:
                 f"scores: a source needs the key {error}, got {json.dumps(self.config)}; expected "
                 'such as {"name": "pf", "@misc": "spacy-bcrf.HuggingFaceScores.v1", "path": "DIR"}'
             ) from None
-        if not re.fullmatch("[a-zA-Z_][a-zA-Z_0-9]*", self.name):
+        if not re.fullmatch("[a-zA-Z_][a-zA-Z_0-9]*", str(self.name)):
             raise ValueError(f"scores: the name must be letters, digits and _, got {self.name!r}")
         self._names, cache = options.pop("labels", {}), options.pop("cache", None)
+        is_map = isinstance(self._names, Mapping)
+        if not is_map or not all(isinstance(name, str) for name in self._names.values()):
+            raise self._error(
+                f'labels must be such as {{"GIVEN_NAME": "PERSON"}}, got {self._names!r}'
+            )
         try:
             self.source: Source = registry.get("misc", function)(**options)
         except Exception as error:  # catalogue's errors, and those of wrong options
@@ -100,6 +106,7 @@ class Scorer:
         self._cache = None if cache is None else Cache(cache)
         self._kept: dict[bytes, NDArray[np.float32]] = {}
         self._size = 0
+        self._lock = Lock()
         self.n_failed = 0
 
     def __reduce__(self) -> tuple:
@@ -134,7 +141,8 @@ class Scorer:
         A text for which the source fails is silent. A warning names the first one.
         """
         labels, keys = self.labels, [_key(doc) for doc in docs]
-        found = {key: self._kept[key] for key in keys if key in self._kept}
+        with self._lock:
+            found = {key: self._kept[key] for key in keys if key in self._kept}
         missing = {key: doc for key, doc in zip(keys, docs, strict=True) if key not in found}
         missing = {key: doc for key, doc in missing.items() if len(doc)}
         if missing and self._cache:
@@ -161,14 +169,16 @@ class Scorer:
         return [TokenScores(self.name, labels, part) for part in np.split(merged, ends)[:-1]]
 
     def _keep(self, new: Mapping[bytes, NDArray[np.float32]]) -> None:
-        self._kept |= new
-        self._size += sum(values.nbytes for values in new.values())
-        while self._size > KEPT:
-            self._size -= self._kept.pop(next(iter(self._kept))).nbytes
+        with self._lock:
+            new = {key: values for key, values in new.items() if key not in self._kept}
+            self._kept |= new
+            self._size += sum(values.nbytes for values in new.values())
+            while self._size > KEPT:
+                self._size -= self._kept.pop(next(iter(self._kept))).nbytes
 
     def _compute(self, docs: list[Doc]) -> list[NDArray[np.float32] | None]:
         """Return the checked scores of each document, None if the source fails for it."""
-        assert self._loaded
+        self._loaded  # noqa: B018
         try:
             return self._check(docs, self.source(docs))
         except _WrongScoresError:
@@ -218,4 +228,6 @@ def make_scorers(configs: Sequence[Mapping[str, Any]] | None) -> list[Scorer]:
 
 def _key(doc: Doc) -> bytes:
     bounds = np.array([token.idx for token in doc], dtype="int64").tobytes()
-    return blake2b(doc.text.encode() + b"\0" + bounds, digest_size=16).digest()
+    starts = doc.to_array("SENT_START").tobytes() if doc.has_annotation("SENT_START") else b""
+    parts = doc.text.encode(), bounds, starts
+    return blake2b(b"\0".join(parts), digest_size=16).digest()

@@ -8,6 +8,8 @@ from commands import command
 from spacy.tokens import Doc, DocBin
 from spacy.util import load_config
 
+from spacy_bcrf.scores.token_scores import Scorer
+
 run = command("scores")
 init = command("init")
 report = command("report")
@@ -81,7 +83,30 @@ def test_without_a_corpus_a_pipeline_decodes_and_nothing_is_learned(spans, tmp_p
     doc = nlp(Doc(nlp.vocab, [*WORDS, "0"]))
     assert [(e.text, e.label_) for e in doc.ents] == [("Ann Smith", "PERSON"), ("Rome", "LOC")]
     assert not nlp("No span is known of this text").ents
-    assert "exists" in init("-o", output, "--scores", spans, exit_code=1).output
+
+
+def test_a_pipeline_replaces_no_folder(spans, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes").touch()
+    for more in ([], ["--force"]):
+        found = init("-o", tmp_path / "mine", "--scores", spans, *more, exit_code=1)
+        assert "mine: expected a new or empty folder" in " ".join(found.output.split())
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes"]
+
+
+def test_training_finds_the_scores_of_a_corpus_with_sentences(spans, tmp_path):
+    config, path = tmp_path / "config.cfg", tmp_path / "scores.sqlite"
+    source = {"name": "a", "@misc": "spacy-bcrf.SpanScores.v1", "path": str(spans)}
+    nlp = spacy.blank("en")
+    model = {"@architectures": "spacy-bcrf.ScoreHead.v1", "scores": [source]}
+    nlp.add_pipe("bcrf_ner", config={"model": model})
+    nlp.config.to_disk(config)
+    doc = Doc(nlp.vocab, WORDS, sent_starts=[True, False, False, False])
+    DocBin(docs=[doc]).to_disk(tmp_path / "a.spacy")
+    run(config, tmp_path / "a.spacy", "--cache", path)
+    scorer = Scorer(source | {"cache": str(path)})
+    scorer.source.load = lambda: pytest.fail("scored again")
+    scorer.find([Doc(nlp.vocab, WORDS)])
 
 
 def test_a_pipeline_names_its_missing_source(spans, tmp_path):

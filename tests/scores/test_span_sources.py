@@ -55,6 +55,9 @@ def test_spans_of_json_lines(tmp_path):
         ({"start": 0, "end": 99, "label": "PER"}, "0 to 99 is not within the text"),
         ({"start": 0, "end": 3, "label": "PER", "score": 7}, "score must be from 0 to 1"),
         ({"start": 0, "label": "PER"}, "'end'"),
+        ({"start": 0, "end": 3, "label": 5}, "label must be a text, got 5"),
+        ({"start": 0, "end": 3, "label": None}, "label must be a text, got None"),
+        ({"start": 0.5, "end": 3, "label": "PER"}, "must be whole numbers, got 0.5"),
     ],
 )
 def test_wrong_spans_name_the_line(tmp_path, span, message):
@@ -127,6 +130,10 @@ def test_sources_by_their_path(tmp_path):
     assert guess_source(str(tmp_path / "hf"))["@misc"] == "spacy-bcrf.HuggingFaceScores.v1"
     with pytest.raises(ValueError, match="expected the folder of a token classifier"):
         guess_source(str(tmp_path / "nothing"))
+    for content in ("{", "[]", '{"id2label": 5}'):
+        (tmp_path / "hf/config.json").write_text(content)
+        with pytest.raises(ValueError, match=r"hf/config\.json: .*expected"):
+            guess_source(str(tmp_path / "hf"))
 
 
 def test_sources_of_a_config():

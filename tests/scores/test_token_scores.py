@@ -1,7 +1,10 @@
 """The interface of all sources: checks, failures, and the file that keeps scores."""
 
+import inspect
 import pickle
+import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from catalogue import REGISTRY
 from spacy.tokens import Doc
 from spacy.util import registry
 
+from spacy_bcrf.scores import token_scores
 from spacy_bcrf.scores.token_scores import Scorer, make_scorers
 
 NLP = spacy.blank("xx")
@@ -92,6 +96,38 @@ def test_a_file_keeps_scores(tmp_path):
     assert Capitals.n_calls == 3
 
 
+def test_sentence_starts_are_a_part_of_the_key():
+    scorer = Scorer(make_config())
+    for starts in (None, [True, False], [True, True], [True, False]):
+        scorer.find([Doc(NLP.vocab, ["Ann", "left"], sent_starts=starts)])
+    assert Capitals.n_calls == 3
+
+
+def test_threads_share_what_is_kept(monkeypatch):
+    monkeypatch.setattr("spacy_bcrf.scores.token_scores.KEPT", 800)
+    scorer = Scorer(make_config())
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda i: scorer.find([NLP.make_doc(f"Ann {i % 97} x")]), range(2000)))
+    finally:
+        sys.setswitchinterval(before)
+    assert scorer._size == sum(values.nbytes for values in scorer._kept.values()) <= 800
+
+
+def test_the_model_is_loaded_before_the_first_call(monkeypatch):
+    loaded = []
+    monkeypatch.setattr(Capitals, "load", lambda self: loaded.append(self))
+    # As under python -O, which removes assertions.
+    code = compile(inspect.getsource(token_scores), token_scores.__file__, "exec", optimize=1)
+    names = {"__name__": token_scores.__name__, "__package__": "spacy_bcrf.scores"}
+    exec(code, names)
+    scorer = names["Scorer"](make_config())
+    scorer.find([NLP("Ann")])
+    assert len(loaded) == 1
+
+
 def test_a_damaged_file_is_named(tmp_path):
     path = tmp_path / "scores.sqlite"
     path.write_text("not a database, but a text that is long enough to look like one" * 20)
@@ -129,6 +165,9 @@ def test_wrong_scores_are_an_error_of_the_source(wrong, message):
         ({"name": "a-b", "@misc": "tests.Capitals.v1"}, "letters, digits and _, got 'a-b'"),
         ({"name": "a", "@misc": "tests.Missing.v1"}, "'a': tests.Missing.v1: "),
         ({"name": "a", "@misc": "tests.Capitals.v1", "size": 3}, "'a': .*size"),
+        ({"name": 5, "@misc": "tests.Capitals.v1"}, "letters, digits and _, got 5"),
+        ({"name": "a", "@misc": "tests.Capitals.v1", "labels": ["A"]}, "'a': labels must be such"),
+        ({"name": "a", "@misc": "tests.Capitals.v1", "labels": {"A": 5}}, "'a': labels must be"),
     ],
 )
 def test_a_wrong_config(config, message):
