@@ -9,6 +9,7 @@ from typing import Any
 
 from bcrf.io.extras import require
 from spacy_bcrf.analysis.redact_stream import RedactionStream
+from spacy_bcrf.corpora.time_limit import TookTooLongError, time_limit
 
 from .server import Server
 
@@ -47,13 +48,13 @@ class RedactedEvents(_Base):
             await self._redact(receive, tell)
         except asyncio.TimeoutError:
             await tell("error", detail=f"the next piece took more than {IDLE} s")
-        except ValueError as error:
+        except (ValueError, TookTooLongError) as error:
             await tell("error", detail=str(error))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _redact(self, receive: Receive, tell: Callable[..., Awaitable[None]]) -> None:
-        decoder, server, stream = getincrementaldecoder("utf8")(), self._server, self._stream
-        most, n, more = server.limits.characters, 0, True
+        decoder, stream = getincrementaldecoder("utf8")(), self._stream
+        most, n, more = self._server.limits.characters, 0, True
         while more:
             message = await asyncio.wait_for(receive(), IDLE)
             if message["type"] == "http.disconnect":
@@ -63,11 +64,20 @@ class RedactedEvents(_Base):
             n += len(piece)
             if n > most:
                 raise ValueError(f"the text has more than {most} characters")
-            if text := await server.run(partial(stream.feed, piece)):
+            if text := await self._run(partial(stream.feed, piece)):
                 await tell("text", text=text)
-        rest, report = await server.run(stream.close)
+        rest, report = await self._run(stream.close)
         if rest:
             await tell("text", text=rest)
         redacted, late, _ = report
         counts = {"replacements": len(redacted.spans), "left": len(redacted.left)}
         await tell("end", **counts, late=len(late))
+
+    async def _run(self, work: Callable[[], Any]) -> Any:
+        """Return what a function returns. TookTooLongError if its tokenizer takes too long."""
+
+        def limited() -> Any:
+            with time_limit(self._server.limits.seconds):
+                return work()
+
+        return await self._server.run(limited)

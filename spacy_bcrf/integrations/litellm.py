@@ -13,7 +13,7 @@ _Base: Any = require("litellm.integrations.custom_guardrail", "litellm").CustomG
 class BCRFGuardrail(_Base):
     """A LiteLLM guardrail that redacts the text of streamed answers.
 
-    It changes `delta.content` alone: calls of tools and reasoning pass as they are.
+    It changes `delta.content` and removes `logprobs`. Calls of tools and reasoning pass.
     """
 
     def __init__(self, make_stream: Callable[[], RedactionStream], **options: Any) -> None:
@@ -24,9 +24,9 @@ class BCRFGuardrail(_Base):
     async def async_post_call_streaming_iterator_hook(
         self, user_api_key_dict: Any, response: AsyncIterator[Any], request_data: dict[str, Any]
     ) -> AsyncIterator[Any]:
-        """Yield the chunks of an answer with redacted text, the rest of it with the last one."""
+        """Yield the chunks of an answer with redacted text, and the rest of one that is cut off."""
         streams: dict[int, RedactionStream] = {}  # by choice
-        last = None
+        last: dict[int, Any] = {}  # chunks
         async for chunk in response:
             for choice in chunk.choices:
                 if choice.index not in streams:
@@ -35,11 +35,15 @@ class BCRFGuardrail(_Base):
                 if choice.finish_reason:
                     text += streams.pop(choice.index).close()[0]
                 choice.delta.content = text or None
-            last = chunk if chunk.choices else last
+                choice.logprobs = None  # have the tokens of the old text
+                last[choice.index] = chunk
             yield chunk
-        if streams and last is not None:  # an answer that was cut off
-            rest = deepcopy(last)
-            for choice in rest.choices:
-                stream = streams.pop(choice.index, None)
-                choice.delta.content = stream.close()[0] if stream else None
+        for index, stream in streams.items():  # an answer that was cut off
+            rest = deepcopy(last[index])
+            rest.choices = [choice for choice in rest.choices if choice.index == index]
+            (delta,) = (choice.delta for choice in rest.choices)
+            for name in ("tool_calls", "function_call", "reasoning_content", "thinking_blocks"):
+                if hasattr(delta, name):
+                    setattr(delta, name, None)  # it has passed already
+            delta.content = stream.close()[0] or None
             yield rest

@@ -358,13 +358,14 @@ def test_redacted_events():
     from sentences import make_docs
 
     from spacy_bcrf.analysis.cross_fitting import train_sparse_chain
+    from spacy_bcrf.bulk.server import Limits
     from spacy_bcrf.cli.serve_cli import make_app_of
     from spacy_bcrf.pipeline.settings import Control
 
     nlp = train_sparse_chain(make_docs(spacy.blank("xx").vocab) * 8, ["PERSON", "LOC"])
 
-    def post(*parts):
-        with testclient.TestClient(make_app_of(nlp, (), page=False)) as client:
+    def post(*parts, limits=None):
+        with testclient.TestClient(make_app_of(nlp, (), limits, page=False)) as client:
             answer = client.post("/redact", content=iter(parts))
         if answer.status_code != 200:
             return answer.status_code
@@ -382,3 +383,7 @@ def test_redacted_events():
     assert (last, report) == ("end", {"replacements": 4, "left": 0, "late": 0})
     assert post(b"Ann saw \xff")[-1][0] == "error"
     assert "more than 100000 characters" in post(b"Ann " * 30_000)[-1][1]["detail"]
+    # One feed or close of a text of prefixes takes long in spaCy's tokenizer.
+    for end in (b" a ", b""):
+        slow = post(b"(" * 8_000 + end, limits=Limits(seconds=0.1))
+        assert slow == [("error", {"detail": "took longer than 0.1 s"})]

@@ -21,9 +21,12 @@ class CustomGuardrail:
         self.guardrail_name = guardrail_name
 
 
-def make_chunk(text, finish=None):
+def make_chunk(text, finish=None, index=0, calls=None):
     choice = SimpleNamespace(
-        index=0, delta=SimpleNamespace(content=text, tool_calls=None), finish_reason=finish
+        index=index,
+        delta=SimpleNamespace(content=text, tool_calls=calls),
+        finish_reason=finish,
+        logprobs={"content": [{"token": text}]},
     )
     return SimpleNamespace(choices=[choice])
 
@@ -69,3 +72,19 @@ def test_streamed_answer(guardrail, is_cut_off):
     assert not any(text and "Ann" in text for text in texts)
     assert texts[0] is None  # the name may go on
     assert guardrail.guardrail_name == "bcrf"
+
+
+def test_choices_that_are_cut_off(guardrail):
+    """Each choice keeps its text, calls of tools come once, and no old token is left."""
+    chunks = [make_chunk("Ann L"), make_chunk("Ann Lee saw Ro", index=1, calls=["call"])]
+
+    async def read():
+        hook = guardrail.async_post_call_streaming_iterator_hook
+        return [chunk async for chunk in hook(None, answer(chunks), {})]
+
+    choices = [choice for chunk in asyncio.run(read()) for choice in chunk.choices]
+    texts = ["".join(c.delta.content or "" for c in choices if c.index == k) for k in (0, 1)]
+    assert all("Ann" not in text for text in texts)
+    assert texts[0].startswith("[PER]") and "saw" in texts[1]
+    assert [c.delta.tool_calls for c in choices if c.delta.tool_calls] == [["call"]]
+    assert all(c.logprobs is None for c in choices)
