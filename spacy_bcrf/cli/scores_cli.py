@@ -47,6 +47,7 @@ def scores_cli(
         check_corpus(corpus)
     nlp = spacy.blank("xx")
     for scorer in make_scorers(found):
+        scorer.keeps = True
         n_texts = n_tokens = n_silent = 0
         # Training asks for texts without the annotation of the corpus.
         docs = (copy_words(doc, nlp) for corpus in corpora for doc in read_corpus(corpus))

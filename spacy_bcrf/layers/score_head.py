@@ -93,6 +93,7 @@ def _init(
     b = outside.astype("float32")  # the weights of sources take it away
     column = 0
     for scorer in scorers:
+        scorer.keeps = True
         labels = match_tags(scorer.labels, tags)
         if not any(labels[i] >= 0 for i, tag in enumerate(tags) if tag != OUTSIDE):
             raise ValueError(

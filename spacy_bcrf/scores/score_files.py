@@ -28,9 +28,6 @@ class Cache:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Another process may write for long.
             with closing(sqlite3.connect(self.path, timeout=60)) as connection, connection:
-                connection.execute(
-                    "CREATE TABLE IF NOT EXISTS scores (key BLOB PRIMARY KEY, data BLOB)"
-                )
                 yield connection
         except (sqlite3.Error, OSError) as error:
             raise ValueError(
@@ -41,7 +38,9 @@ class Cache:
     def read(
         self, identity: str, keys: Sequence[bytes], n_labels: int
     ) -> dict[bytes, NDArray[np.float32]]:
-        """Return the scores (n, L) of known keys."""
+        """Return the scores (n, L) of known keys. A missing file has none."""
+        if not self.path.exists() or not self.path.stat().st_size:
+            return {}
         by_row = {_row(identity, key): key for key in keys}
         rows, found = list(by_row), {}
         with self._open() as connection:
@@ -56,6 +55,9 @@ class Cache:
     def write(self, identity: str, scores: Mapping[bytes, NDArray[np.float32]]) -> None:
         rows = [(_row(identity, key), values.tobytes()) for key, values in scores.items()]
         with self._open() as connection:
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS scores (key BLOB PRIMARY KEY, data BLOB)"
+            )
             connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", rows)
 
 

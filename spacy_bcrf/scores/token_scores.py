@@ -77,6 +77,7 @@ class TokenScores:
 class Scorer:
     """A named source, its merged labels, and what it has said of texts so far.
 
+    keeps: whether new scores go to the cache. Training sets it: a trained pipeline only reads.
     n_failed: number of texts for which the source raised an exception. They are silent.
     """
 
@@ -106,6 +107,7 @@ class Scorer:
         self._cache = None if cache is None else Cache(cache)
         self._kept: dict[bytes, NDArray[np.float32]] = {}
         self._size = 0
+        self.keeps = False
         self._lock = Lock()
         self.n_failed = 0
 
@@ -154,7 +156,7 @@ class Scorer:
             new = dict(zip(missing, self._compute(list(missing.values())), strict=True))
             known = {key: values for key, values in new.items() if values is not None}
             self._keep(known)
-            if self._cache:
+            if self._cache and self.keeps:
                 self._cache.write(self._identity, known)
             found |= {
                 key: np.full((len(missing[key]), len(self.source.labels)), np.nan, "float32")

@@ -193,6 +193,8 @@ class SparseChain:
         docs: to count, if `start_counting` has not been called. With min_freq > 1, warns of
         templates whose attributes have no values in the documents.
         """
+        for scorer in self.scorers:
+            scorer.keeps = True
         if self._counts is None:
             self.start_counting()
             self.count(docs)

@@ -83,17 +83,24 @@ def test_a_text_is_scored_once():
 
 def test_a_file_keeps_scores(tmp_path):
     path = tmp_path / "scores.sqlite"
-    expected = Scorer(make_config(cache=str(path))).find([NLP("Ann left 3")])[0].values
+    first = Scorer(make_config(cache=str(path)))
+    first.keeps = True
+    expected = first.find([NLP("Ann left 3")])[0].values
     read = Scorer(make_config(cache=str(path))).find([NLP("Ann left 3")])[0].values
     assert Capitals.n_calls == 1
     np.testing.assert_array_equal(read, expected)
-    # Other tokens, and another model.
+    # Other tokens, and another model. None of them writes, as in production.
+    content = path.read_bytes()
     Scorer(make_config(cache=str(path))).find([Doc(NLP.vocab, ["Ann", "lef", "t", "3"])])
     assert Capitals.n_calls == 2
     other = Scorer(make_config(cache=str(path)))
     other.source.identity = "2"
     other.find([NLP("Ann left 3")])
     assert Capitals.n_calls == 3
+    assert path.read_bytes() == content
+    path.unlink()
+    Scorer(make_config(cache=str(path))).find([NLP("Ann left 3")])
+    assert not path.exists()
 
 
 def test_sentence_starts_are_a_part_of_the_key():
