@@ -1,4 +1,4 @@
-"""A hook of pytest for plugins: a case that passes without a call of spacy_bcrf is skipped."""
+"""A hook of pytest for plugins: a case that passes without a call of ours is skipped."""
 
 import sys
 
@@ -10,7 +10,7 @@ def pytest_runtest_call():
     called = []
 
     def watch(frame, event, arg):
-        if frame.f_globals.get("__name__", "").startswith("spacy_bcrf"):
+        if frame.f_globals.get("__name__", "").partition(".")[0] in ("bcrf", "spacy_bcrf"):
             called.append(frame)
             sys.setprofile(None)
 
