@@ -235,7 +235,12 @@ def _find_by_pipeline(
 def _find_by_patterns(path: Path, nlp: Language) -> Find:
     """Return the votes of a file of patterns for spaCy's rulers."""
     ruler: Any = spacy.blank(nlp.lang or "xx", vocab=nlp.vocab).add_pipe("span_ruler")
-    ruler.add_patterns(list(srsly.read_jsonl(path)))
+    patterns = list(srsly.read_jsonl(path))
+    for i, one in enumerate(patterns, 1):
+        keys = (("label", str), ("pattern", str | list))
+        if not isinstance(one, dict) or not all(isinstance(one.get(k), kind) for k, kind in keys):
+            raise ValueError(f'{path}:{i}: expected {{"label": .., "pattern": ..}}, got {one!r}')
+    ruler.add_patterns(patterns)
     return lambda docs: [Found(_as_candidates(ruler.match(doc))) for doc in docs]
 
 

@@ -190,6 +190,13 @@ def test_bad_configs(folder, old, new, message):
     assert not (folder / "out").exists()
 
 
+@pytest.mark.parametrize("record", [{"label": "ILL"}, {"pattern": "x"}, [1]])
+def test_bad_patterns(folder, record):
+    (folder / "rules.jsonl").write_text('{"label": "ILL", "pattern": "x"}\n' + json.dumps(record))
+    result = run("texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en", exit_code=1)
+    assert "rules.jsonl:2: expected {" in " ".join(result.stderr.split())
+
+
 def test_sources_that_tell_little(folder):
     empty = '[aggregate]\nlabels = ["ILL"]\n[sources]\n[sources.one]\npatterns = "none.jsonl"\n'
     (folder / "none.jsonl").write_text(json.dumps({"label": "ILL", "pattern": "absent"}))
