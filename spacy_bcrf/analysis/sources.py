@@ -269,16 +269,22 @@ def find_annotations(annotated: Iterable[Annotated], annotator: str | None, wher
     """
     by_text: dict[bytes, tuple[str, int, Found]] = {}
     names: set[str] = set()
+    twice = ""
     for one in annotated:
         names.update(one.by_annotator)
         wanted = [name for name in one.by_annotator if annotator in (None, name)]
         for name in wanted:
-            found = Found(one.by_annotator[name])
-            by_text[_hash(one.doc)] = one.place, len(one.doc), found
+            found, key = Found(one.by_annotator[name]), _hash(one.doc)
+            place, _, before = by_text.get(key, (one.place, 0, found))
+            if place != one.place and before != found:
+                twice = f"{one.place}: has the text of {place} with other spans"
+            by_text[key] = one.place, len(one.doc), found
     if annotator is None and len(names) > 1:
         raise ValueError(f"{where} has {', '.join(sorted(names))}; expected annotator, one of them")
     if annotator is not None and annotator not in names:
         raise ValueError(f"{where} has no annotator {annotator!r} among {', '.join(sorted(names))}")
+    if twice:
+        raise ValueError(twice)
 
     def look_up(doc: Doc) -> Found | None:
         place, n, found = by_text.get(_hash(doc), ("", 0, None))

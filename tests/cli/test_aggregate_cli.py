@@ -197,6 +197,14 @@ def test_bad_patterns(folder, record):
     assert "rules.jsonl:2: expected {" in " ".join(result.stderr.split())
 
 
+def test_a_text_with_two_opinions_of_a_source(folder):
+    first = json.loads((folder / "llm.jsonl").read_text().splitlines()[0])
+    with (folder / "llm.jsonl").open("a") as file:
+        file.write("\n" + json.dumps(first | {"spans": []}))
+    result = run("texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en", exit_code=1)
+    assert "has the text of llm.jsonl:1 with other spans" in " ".join(result.stderr.split())
+
+
 def test_sources_that_tell_little(folder):
     empty = '[aggregate]\nlabels = ["ILL"]\n[sources]\n[sources.one]\npatterns = "none.jsonl"\n'
     (folder / "none.jsonl").write_text(json.dumps({"label": "ILL", "pattern": "absent"}))
