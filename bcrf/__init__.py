@@ -14,67 +14,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    # mypy takes span_posteriors for the module of this name.
-    from bcrf.chain import (  # type: ignore[no-redef]
-        BCRF,
-        CRF,
-        MIRA,
-        SAPO,
-        Constraints,
-        Inference,
-        Marginals,
-        MeanField,
-        Perceptron,
-        Potentials,
-        SpanTags,
-        Unstructured,
-        dijkstra,
-        entropy,
-        feasible,
-        kl_divergence,
-        minimum_risk,
-        nbest,
-        sample,
-        span_candidates,
-        span_posteriors,
-        viterbi,
-    )
+    from bcrf.chain import *  # noqa: F403
 
 __version__ = "0.3.0"
 
-__all__ = [
-    "BCRF",
-    "CRF",
-    "MIRA",
-    "SAPO",
-    "Constraints",
-    "Inference",
-    "Marginals",
-    "MeanField",
-    "Perceptron",
-    "Potentials",
-    "SpanTags",
-    "Unstructured",
-    "__version__",
-    "dijkstra",
-    "entropy",
-    "feasible",
-    "kl_divergence",
-    "minimum_risk",
-    "nbest",
-    "sample",
-    "span_candidates",
-    "span_posteriors",
-    "viterbi",
-]
 
-
-# spaCy imports the package at each start, for its entry points.
+# spaCy imports the package at each start, for its entry points. So `chain` waits for its first use.
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(import_module("bcrf.chain"), name)
+    if name == "__all__":
+        return [*import_module("bcrf.chain").__all__, "__version__"]
+    if not name.startswith("_") and name in (chain := import_module("bcrf.chain")).__all__:
+        return getattr(chain, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(__getattr__("__all__"))

@@ -6,9 +6,9 @@ from typing import Any, Literal
 import numpy as np
 
 from bcrf import kernels
-from bcrf.kernels import Array
+from bcrf.kernels import Array, Edges, Result
 
-from .inference import Inference, divide, unary_and_edges
+from .inference import Inference, Side, divide, unary_and_edges
 from .potentials import Potentials, check_numbers, raise_infeasible
 
 
@@ -70,16 +70,10 @@ class BCRF(Inference):
         if self.flow not in ("outgoing", "mean"):
             raise ValueError(f"flow must be outgoing or mean, got {self.flow!r}")
 
-    def infer(
-        self,
-        potentials: Potentials,
-        edges: kernels.Edges = "none",
-        bound: Literal["upper", "lower"] = "upper",
-        marginals: bool = True,
-    ) -> kernels.Result:
+    def infer(self, potentials: Potentials, edges: Edges = "none", bound: Side = "upper") -> Result:
         return self._project(potentials, edges, bound=bound)
 
-    def fused_loss(self, potentials: Potentials, gold: Array) -> kernels.Result | None:
+    def fused_loss(self, potentials: Potentials, gold: Array) -> Result | None:
         arrays = potentials.unary, potentials.transitions, potentials.lengths
         found = kernels.fused_loss(*arrays, gold, self.options())
         is_single = potentials.unary.dtype == "float32" and potentials.xp is not np
@@ -87,7 +81,7 @@ class BCRF(Inference):
             # Partial gold of a GPU is computed in float64, see `cuda.projections.JUDGED`.
             losses, gradient = self.loss(potentials.astype("float64"), gold)
             results = losses, gradient.unary, gradient.transitions
-            return kernels.Result(*(x.astype("float32") for x in results))
+            return Result(*(x.astype("float32") for x in results))
         return found
 
     def to_crf(self, potentials: Potentials) -> Potentials:
@@ -145,9 +139,7 @@ class BCRF(Inference):
         raise_infeasible(result.value, "allowed")
         return result.unary
 
-    def _project(
-        self, potentials: Potentials, edges: kernels.Edges = "none", **more: Any
-    ) -> kernels.Result:
+    def _project(self, potentials: Potentials, edges: Edges = "none", **more: Any) -> Result:
         """more: further `BregmanOptions`."""
         arrays = potentials.unary, potentials.transitions, potentials.lengths
         return kernels.bregman(*arrays, self.options(**more), edges=edges)

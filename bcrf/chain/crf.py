@@ -1,12 +1,11 @@
 """The linear-chain conditional random field."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from bcrf import kernels
-from bcrf.kernels import Array
+from bcrf.kernels import Array, Edges, Result
 
-from .inference import Inference
+from .inference import Inference, Side
 from .potentials import Potentials
 from .search import best_labeling
 
@@ -29,22 +28,15 @@ class CRF(Inference):
     [0, 1]
     """
 
-    def infer(
-        self,
-        potentials: Potentials,
-        edges: kernels.Edges = "none",
-        bound: Literal["upper", "lower"] = "upper",
-        marginals: bool = True,
-    ) -> kernels.Result:
-        return kernels.sum_product(
-            potentials.unary,
-            potentials.transitions,
-            potentials.lengths,
-            edges=edges,
-            marginals=marginals,
-        )
+    def infer(self, potentials: Potentials, edges: Edges = "none", bound: Side = "upper") -> Result:
+        arrays = potentials.unary, potentials.transitions, potentials.lengths
+        return kernels.sum_product(*arrays, edges=edges)
 
-    def fused_loss(self, potentials: Potentials, gold: Array) -> kernels.Result | None:
+    def values(self, potentials: Potentials) -> Array:
+        arrays = potentials.unary, potentials.transitions, potentials.lengths
+        return kernels.sum_product(*arrays, marginals=False).value
+
+    def fused_loss(self, potentials: Potentials, gold: Array) -> Result | None:
         arrays = potentials.unary, potentials.transitions, potentials.lengths
         return kernels.fused_loss(*arrays, gold)
 

@@ -1,12 +1,10 @@
 """Inferences whose distribution over labelings factorizes over tokens."""
 
 from abc import abstractmethod
-from typing import Literal
 
-from bcrf import kernels
-from bcrf.kernels import Array
+from bcrf.kernels import Array, Edges, Result
 
-from .inference import Inference
+from .inference import Inference, Side
 from .potentials import Potentials, raise_infeasible
 from .search import minimum_risk
 
@@ -21,22 +19,16 @@ class FullyFactorized(Inference):
         The value is -inf if a token of the sequence has no allowed tag.
         """
 
-    def infer(
-        self,
-        potentials: Potentials,
-        edges: kernels.Edges = "none",
-        bound: Literal["upper", "lower"] = "upper",
-        marginals: bool = True,
-    ) -> kernels.Result:
+    def infer(self, potentials: Potentials, edges: Edges = "none", bound: Side = "upper") -> Result:
         value, unary = self.infer_tags(potentials)
         if edges == "none":
-            return kernels.Result(value, unary, None)
+            return Result(value, unary, None)
         at = potentials.inner_edges
         if edges == "sum":
-            return kernels.Result(value, unary, unary[at].T @ unary[at + 1])
+            return Result(value, unary, unary[at].T @ unary[at + 1])
         each = potentials.xp.zeros((*unary.shape, unary.shape[1]), dtype=unary.dtype)
         each[at] = unary[at][:, :, None] * unary[at + 1][:, None, :]
-        return kernels.Result(value, unary, each)
+        return Result(value, unary, each)
 
     @abstractmethod
     def log_tag_probabilities(self, potentials: Potentials) -> Array:

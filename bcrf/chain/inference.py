@@ -5,10 +5,12 @@ from types import ModuleType
 from typing import Literal, NamedTuple
 
 from bcrf import kernels
-from bcrf.kernels import Array
+from bcrf.kernels import Array, Edges, Result
 
 from .gold import GoldLattice, check_gold
 from .potentials import Potentials, counted, finite, raise_infeasible
+
+Side = Literal["upper", "lower"]
 
 # Step of the central difference in float64. A probability's error is of the order of its square.
 _STEP = 1e-3
@@ -52,18 +54,11 @@ class Inference(ABC):
     """
 
     @abstractmethod
-    def infer(
-        self,
-        potentials: Potentials,
-        edges: kernels.Edges = "none",
-        bound: Literal["upper", "lower"] = "upper",
-        marginals: bool = True,
-    ) -> kernels.Result:
+    def infer(self, potentials: Potentials, edges: Edges = "none", bound: Side = "upper") -> Result:
         """Return the value (B,) and the marginals.
 
         edges: which edge marginals to compute, see `kernels.Edges`.
         bound: whether an inexact value is an upper or a lower bound of the exact value.
-        marginals: False permits the inference to skip them.
         """
 
     @abstractmethod
@@ -99,7 +94,7 @@ class Inference(ABC):
         # float32 would lose most digits in the difference of two nearly equal marginals.
         double, along = potentials.astype("float64"), direction.astype("float64")
         xp, shared = double.xp, double.transitions.ndim == 2
-        edges: kernels.Edges = "sum" if shared and along.transitions.ndim == 2 else "each"
+        edges: Edges = "sum" if shared and along.transitions.ndim == 2 else "each"
         steps = (along.unary, along.transitions)
         largest = max((float(xp.abs(x).max()) for x in steps if x.size), default=0.0)
         n, tags = double.unary.shape
@@ -119,7 +114,7 @@ class Inference(ABC):
             d_transitions = d_transitions.sum(axis=0)
         return double.with_scores(d_unary, d_transitions)
 
-    def fused_loss(self, potentials: Potentials, gold: Array) -> kernels.Result | None:
+    def fused_loss(self, potentials: Potentials, gold: Array) -> Result | None:
         """Return the losses and their gradient if `kernels.fused_loss` computes them."""
         return None
 
@@ -130,12 +125,16 @@ class Inference(ABC):
         """
         return self.marginals(potentials).unary
 
+    def values(self, potentials: Potentials) -> Array:
+        """Return the values (B,), -inf for a sequence without an allowed labeling."""
+        return self.infer(potentials).value
+
     def log_partition(self, potentials: Potentials) -> Array:
         """Return the values (B,).
 
         Raises ValueError naming the first sequence without an allowed labeling.
         """
-        value = self.infer(potentials, marginals=False).value
+        value = self.values(potentials)
         raise_infeasible(value, "allowed")
         return value
 
@@ -165,7 +164,7 @@ class Inference(ABC):
         if found is not None:
             return found.value, potentials.gradient(*unary_and_edges(found))
         lattice = GoldLattice(potentials, gold)
-        edges: kernels.Edges = "sum" if potentials.transitions.ndim == 2 else "each"
+        edges: Edges = "sum" if potentials.transitions.ndim == 2 else "each"
         if lattice.tags is not None:
             free = self.infer(potentials, edges)
             losses, (d_unary, d_transitions) = free.value, unary_and_edges(free)
@@ -199,7 +198,7 @@ def divide(xp: ModuleType, x: Array, probabilities: Array) -> Array:
     return xp.where(is_normal, x, 0) / xp.where(is_normal, probabilities, 1)
 
 
-def unary_and_edges(result: kernels.Result) -> tuple[Array, Array]:
+def unary_and_edges(result: Result) -> tuple[Array, Array]:
     """Return the unary and the edge marginals of a result that has both."""
     assert result.unary is not None and result.edges is not None
     return result.unary, result.edges

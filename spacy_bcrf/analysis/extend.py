@@ -66,7 +66,7 @@ def read_extension(
     old[is_new] = is_tag
     old[is_new, 0] = True
     tags = np.where(is_new, allowed.argmax(axis=1), -1).astype("int32")
-    values = ops.to_numpy(CRF().infer(chain.restrict(ops.asarray(old)), marginals=False).value)
+    values = ops.to_numpy(CRF().values(chain.restrict(ops.asarray(old))))
     extensions = []
     bounds = find_bounds([example.predicted for example in examples])
     for i, (example, (start, end)) in enumerate(zip(examples, bounds, strict=True)):
@@ -113,7 +113,7 @@ def read_chains(
     allowed = allowed_tags(ops.to_numpy(gold.tags), codec.n_tags)
     by_doc = np.split(allowed, codec.n_chains * lengths.cumsum()[:-1])
     old = np.concatenate([tags[: n_old * n] for tags, n in zip(by_doc, lengths, strict=True)])
-    values = ops.to_numpy(CRF().infer(chain.restrict(ops.asarray(old)), marginals=False).value)
+    values = ops.to_numpy(CRF().values(chain.restrict(ops.asarray(old))))
     is_possible = (values > -np.inf).reshape(-1, n_old).all(axis=1)
     for i, (tags, n) in enumerate(zip(by_doc, lengths.tolist(), strict=True)):
         if (is_open := tags[n_old * n :].sum(axis=1) > 1).any():
