@@ -22,12 +22,12 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from bcrf import __version__
+from bcrf.io.hashes import hash_files
 from bcrf.io.text import find_file
 from spacy_bcrf.analysis.control.thresholds import measure_promises
 from spacy_bcrf.analysis.loading import find_labelers, make_examples
 from spacy_bcrf.cli.pages.report_markdown import promise_table
 from spacy_bcrf.corpora.doc_files import read_docs
-from spacy_bcrf.corpora.identity import hash_files
 
 SCORES = {"precision": "ents_p", "recall": "ents_r", "f": "ents_f"}
 """Names of the scores in spaCy's meta data, by those of `report`."""

@@ -25,12 +25,12 @@ from spacy.training import Example
 from spacy.util import load_config, load_model_from_config, registry
 
 from bcrf.io.atomic import write_text
+from bcrf.io.hashes import hash_files
 from spacy_bcrf import __version__
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.analysis.loading import find_labelers, make_input
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.doc_files import read_docs
-from spacy_bcrf.corpora.identity import hash_files
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 

@@ -11,6 +11,14 @@ from .modules import CRF
 LEAST = -1e30
 """In place of -inf, whose differences are no numbers."""
 
+_STEP = """rows = Unsqueeze(old, last)
+        sums = Add(rows, transitions)
+        reduced = {}<axes = [1], keepdims = 0>(sums)
+        is_first = Equal(i, zero)
+        before = Where(is_first, start, reduced)
+        scores = Add(before, emit)
+        new = Where(is_in, scores, old)"""
+
 # M is the number of steps, B of sequences, T of tags. A step of padding keeps its neighbour's
 # scores. `maximize` and `forward` have scores of the steps so far, `backward` of the steps to come.
 _MODEL = """<ir_version: 8, opset_import: ["" : 17]>
@@ -28,14 +36,8 @@ crf (float[{axes}, T] emissions, bool[{axes}] mask)
     best, back = Scan<num_scan_inputs = 3, body = maximize
         (float[B, T] old, int64 i, float[B, T] emit, bool[B, 1] is_in)
         => (float[B, T] new, int64[B, T] from_tag) {{
-        rows = Unsqueeze(old, last)
-        sums = Add(rows, transitions)
-        highest = ReduceMax<axes = [1], keepdims = 0>(sums)
+        {maximum}
         from_best = ArgMax<axis = 1, keepdims = 0>(sums)
-        is_first = Equal(i, zero)
-        before = Where(is_first, start, highest)
-        scores = Add(before, emit)
-        new = Where(is_in, scores, old)
         from_tag = Where(is_in, from_best, names)
     }}>(zeros, step, x, inside)
     final = Add(best, end)
@@ -52,13 +54,7 @@ crf (float[{axes}, T] emissions, bool[{axes}] mask)
     total, alpha = Scan<num_scan_inputs = 3, body = forward
         (float[B, T] old, int64 i, float[B, T] emit, bool[B, 1] is_in)
         => (float[B, T] new, float[B, T] kept) {{
-        rows = Unsqueeze(old, last)
-        sums = Add(rows, transitions)
-        sum = ReduceLogSumExp<axes = [1], keepdims = 0>(sums)
-        is_first = Equal(i, zero)
-        before = Where(is_first, start, sum)
-        scores = Add(before, emit)
-        new = Where(is_in, scores, old)
+        {total}
         kept = Identity(new)
     }}>(zeros, step, x, inside)
     all_after, beta = Scan<num_scan_inputs = 2, scan_input_directions = [1, 1],
@@ -97,7 +93,8 @@ def to_onnx(crf: CRF) -> Any:
     axes, perm2, perm3 = "M, B", [0, 1], [0, 1, 2]
     if crf.batch_first:
         axes, perm2, perm3 = "B, M", [1, 0], [1, 0, 2]
-    model = parser.parse_model(_MODEL.format(axes=axes, perm2=perm2, perm3=perm3))
+    steps = {"maximum": _STEP.format("ReduceMax"), "total": _STEP.format("ReduceLogSumExp")}
+    model = parser.parse_model(_MODEL.format(axes=axes, perm2=perm2, perm3=perm3, **steps))
     scores = [x.detach().cpu().float().numpy().clip(min=LEAST) for x in crf._scores(None)]
     values = dict(zip(("transitions", "start", "end"), scores, strict=True))
     values |= {"names": np.arange(crf.num_tags)[None], "nothing": np.float32(0)}

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from bcrf.io.atomic import UNFINISHED, open_own, replacing, write_text
-from spacy_bcrf.corpora.identity import hash_files, keep_identity
+from bcrf.io.hashes import hash_files
+from spacy_bcrf.corpora.identity import keep_identity
 from spacy_bcrf.corpora.remote import describe, find_below, find_sizes, is_remote, path_errors
 from spacy_bcrf.corpora.texts import Rejected
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import spacy.util
 
+from bcrf.io.hashes import hash_files
 from bcrf.io.text import CorpusError, UnreadableError, text_suffix
 from spacy_bcrf import __version__
-from spacy_bcrf.corpora.identity import hash_files
 from spacy_bcrf.corpora.texts import Advance, Item, Rejected, TextColumns, read_records
 
 from .engines import Engine

@@ -8,8 +8,8 @@ from pathlib import Path
 from spacy.tokens import Doc
 
 from bcrf.io.atomic import UNFINISHED, replacing, write_text
+from bcrf.io.hashes import hash_files
 from spacy_bcrf.analysis.loading import find_labelers, load_pipeline
-from spacy_bcrf.corpora.identity import hash_files
 from spacy_bcrf.corpora.remote import describe, path_errors
 from spacy_bcrf.corpora.texts import Rejected, TextRecord
 from spacy_bcrf.corpora.time_limit import time_limit, watch_tokenizer

@@ -9,20 +9,6 @@ from typing import Any
 from bcrf.io.atomic import write_text
 
 
-def hash_files(path: Path) -> str:
-    """Return the SHA-256 of a file, or of all files of a folder, their names and sizes."""
-    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-    found = hashlib.sha256()
-    for file in files:
-        name = file.relative_to(path)
-        if "__pycache__" not in name.parts:
-            found.update(f"{name}\0{file.stat().st_size}\0".encode())
-            with file.open("rb") as stream:
-                while block := stream.read(1 << 20):
-                    found.update(block)
-    return found.hexdigest()
-
-
 def hash_identity(identity: Mapping[str, Any]) -> str:
     """Return a name for a folder of what a run of this identity keeps. identity: JSON values."""
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:12]

@@ -63,14 +63,3 @@ class Cache:
 
 def _row(identity: str, key: bytes) -> bytes:
     return blake2b(identity.encode() + key, digest_size=16).digest()
-
-
-def hash_files(paths: Sequence[Path]) -> str:
-    """Return a hash of the contents of files."""
-    digest = blake2b(digest_size=16)
-    for path in sorted(paths):
-        digest.update(path.name.encode())
-        with path.open("rb") as file:
-            while part := file.read(1 << 20):
-                digest.update(part)
-    return digest.hexdigest()

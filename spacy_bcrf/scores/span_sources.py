@@ -10,11 +10,11 @@ import spacy
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
+from bcrf.io.hashes import hash_files
 from bcrf.io.text import read_lines
 from bcrf.lazy import lazy
 
 from .foreign_labels import OUTSIDE
-from .score_files import hash_files
 
 Scored = tuple[int, int, str, float]
 """First token, one past the last, label, and probability."""
@@ -98,7 +98,7 @@ class SpanScores:
 
     @lazy
     def identity(self) -> str:
-        return f"{hash_files([self.path])} {self.certainty}"
+        return f"{hash_files(self.path)} {self.certainty}"
 
     def load(self) -> None:
         self._spans  # noqa: B018
@@ -177,8 +177,7 @@ class PipelineScores:
     @lazy
     def identity(self) -> str:
         options = [self._name, self.beam_width, self.certainty, self.exclude]
-        files = [path for path in self._nlp.path.rglob("*") if path.is_file()]
-        return f"{hash_files(files)} {options}"
+        return f"{hash_files(self._nlp.path)} {options}"
 
     def load(self) -> None:
         self._pipe  # noqa: B018

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 
 from bcrf.io.extras import require
+from bcrf.io.hashes import hash_files
 from bcrf.lazy import lazy
 
-from .score_files import hash_files
 from .subwords import Pooling, Window, plan_windows, pool
 
 # Models whose positions start after those of the padding.
@@ -92,7 +92,7 @@ class TokenClassifier(ABC):
     def identity(self) -> str:
         options = [self.pooling, self.window, self.overlap]
         files = [self.path / "config.json", self.path / "tokenizer.json", *self.model_files()]
-        return f"{hash_files(files)} {options}"
+        return f"{hash_files(*files)} {options}"
 
     @lazy
     def _tokenizer(self) -> Any:
