@@ -9,10 +9,11 @@ import typer
 from spacy.cli._util import Arg, Opt
 
 from bcrf.io.atomic import check_new_folder, replacing_folder
+from bcrf.io.hashes import hash_files
 from bcrf.io.text import text_suffix
 from spacy_bcrf import __version__
 from spacy_bcrf.corpora.doc_files import read_docs
-from spacy_bcrf.corpora.identity import hash_files, hash_identity
+from spacy_bcrf.corpora.identity import hash_identity
 
 from .errors import RESUMES, exit_on
 from .options import NewFolder, Seed
