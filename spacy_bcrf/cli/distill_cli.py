@@ -11,10 +11,11 @@ from spacy.cli._util import Arg, Opt
 from tqdm import tqdm
 
 from bcrf.io.atomic import check_new_folder
+from bcrf.io.hashes import hash_files
 from bcrf.io.text import text_suffix
 from spacy_bcrf import __version__
 from spacy_bcrf.corpora.formats.annotators import read_annotators
-from spacy_bcrf.corpora.identity import hash_files, hash_identity
+from spacy_bcrf.corpora.identity import hash_identity
 
 from .errors import RESUMES, exit_on, spacy_command
 from .options import GpuId, Passes, PipeName, Seed
