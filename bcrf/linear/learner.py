@@ -203,9 +203,9 @@ class OnlineLearner:
         # The kernel gets features and weights before its first use: it has several arrays of their
         # size, which prediction does not need.
         self._n_waiting: int | None = n_features
-        self._unwritten: NDArray[np.float32] | None = None
         self._make_weights: Callable[[], NDArray[np.float32]] | None = None
-        # A copy of the kernel's weights, made on demand because it can take tens of megabytes.
+        # A copy of the kernel's weights, made on demand because it can take tens of megabytes; or
+        # weights that the kernel waits for.
         self._weights: NDArray[np.float32] | None = None
         self._last_good = np.zeros((0, self.stride), dtype="float32")
         self._pairs = np.zeros((0, n_tags), dtype="int32")
@@ -216,9 +216,9 @@ class OnlineLearner:
         if self._n_waiting is not None:
             self._make()
             self._kernel.resize(self._n_waiting)
-            if self._unwritten is not None:
-                self._kernel.write(self._unwritten)
-            self._n_waiting = self._unwritten = None
+            self._n_waiting = None
+            if self._weights is not None:
+                self._kernel.write(self._weights)
         return self._kernel
 
     def set_pairs(self, pairs: NDArray[np.int32]) -> None:
@@ -278,9 +278,8 @@ class OnlineLearner:
     def weights(self, weights: NDArray[np.float32]) -> None:
         weights = np.ascontiguousarray(weights, dtype="float32")
         self._make_weights = None
-        if self._n_waiting is not None and weights.shape == self._shape:
-            self._unwritten = weights
-        else:
+        shape = self.n_general + self.n_features, self.stride
+        if self._n_waiting is None or weights.shape != shape:
             self._learner.write(weights)
         self._weights = self._last_good = _read_only(weights)
 
@@ -291,15 +290,6 @@ class OnlineLearner:
     def _make(self) -> None:
         if self._make_weights is not None:
             self.weights = self._make_weights()
-
-    @property
-    def _shape(self) -> tuple[int, int]:
-        return self.n_general + self.n_features, self.stride
-
-    @property
-    def complexity(self) -> float:
-        """Mean absolute weight."""
-        return float(np.abs(self.weights[:, : self.n_tags]).mean())
 
     def resize(self, n_features: int) -> None:
         """Add features with weights of 0 until there are `n_features`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,17 +21,26 @@ OF_BLOCKS = 3
 # Compressed bytes cannot hold more than this many times their number.
 MAX_DEFLATE_RATIO = 1032
 
-BLOCK_TYPES: dict[str, type | tuple[type, ...]] = {"counts": bytes, "chains": bytes}
-TYPES: dict[str, type | tuple[type, ...]] = {
-    "templates": list,
-    "gazetteers": dict,
-    "n_tags": int,
-    "n_sequences": (int, float),
-    "scale": (int, float),
-    "general": bytes,
-    "keys": bytes,
-    "features": bytes,
+# The form of each part: the types of a value, [form] for a list, {"": form} for a map from strings.
+FORMS: dict[str, Any] = {
+    "templates": [{str}],
+    "gazetteers": {"": [{str}]},
+    "n_tags": {int},
+    "n_sequences": {int, float},
+    "scale": {int, float},
+    "general": {bytes},
+    "keys": {bytes},
+    "features": {bytes},
 }
+BLOCK_FORMS: dict[str, Any] = {"counts": {bytes}, "chains": {bytes}}
+LATER_FORMS: dict[str, Any] = {
+    "tables": {"": {"": {str}}},
+    "template_set": {str, type(None)},
+    "first": {bytes},
+    "first_tags": [{str}],
+    "full": {bool},
+}
+"""Parts that files of earlier versions, or of chains without them, do not have."""
 
 
 class SavedChain(NamedTuple):
@@ -159,22 +168,21 @@ def unpack(data: bytes) -> SavedChain:
     ...     print(str(error)[:56])
     the bytes of the linear chain are damaged: not MessagePa
     """
-    msg = _read(data, {"version": int})
+    msg = _read(data, {"version": {int}})
     version = msg["version"]
     if version in (VERSION, OF_BLOCKS):
-        _check_types(msg, {"checksum": int, "content": bytes})
+        _check_forms(msg, {"checksum": {int}, "content": {bytes}})
         if zlib.crc32(msg["content"]) != msg["checksum"]:
             raise _damaged("the checksum differs")
-        msg = _read(msg["content"], TYPES if version == VERSION else TYPES | BLOCK_TYPES)
-        if "first" in msg:
-            _check_types(msg, {"first": bytes, "first_tags": list})
+        msg = _read(msg["content"], FORMS if version == VERSION else FORMS | BLOCK_FORMS)
     elif version == 1:
-        _check_types(msg, TYPES)
+        _check_forms(msg, FORMS)
     else:
         raise ValueError(
             f"the linear chain was saved in format {version}; this version of bcrf reads "
             f"formats 1 to {OF_BLOCKS}"
         )
+    _check_forms(msg, {name: form for name, form in LATER_FORMS.items() if name in msg})
     n_tags, scale, n_sequences = msg["n_tags"], msg["scale"], msg["n_sequences"]
     n_general = len(msg["general"]) // (4 * max(n_tags, 1))
     n_states = max(n_general - 3, 1)
@@ -184,19 +192,9 @@ def unpack(data: bytes) -> SavedChain:
         raise _damaged(f"the keys have {len(msg['keys'])} bytes, not a multiple of 8")
     if not (math.isfinite(scale) and scale > 0 and math.isfinite(n_sequences) and n_sequences >= 0):
         raise _damaged(f"scale = {scale} and n_sequences = {n_sequences} must be positive numbers")
-    # Files without the attributes of word tables have none.
-    tables = msg.get("tables", {})
-    # Files without names of template sets have none.
-    template_set = msg.get("template_set")
-    if not isinstance(template_set, str | None):
-        raise _damaged(f"template_set has the type {type(template_set).__name__}")
-    _check_texts([*msg["templates"], *msg.get("first_tags", [])], msg["gazetteers"])
-    _check_tables(tables)
     keys = np.frombuffer(msg["keys"], dtype="uint64")
     general = np.frombuffer(msg["general"], dtype="float32").reshape(n_general, n_tags)
     full = msg.get("full", False)
-    if not isinstance(full, bool):
-        raise _damaged(f"full has the type {type(full).__name__}")
     dtype = np.dtype("float32" if full else "float16")
     features: NDArray[np.float32] | Blocks
     if version == OF_BLOCKS:
@@ -209,8 +207,10 @@ def unpack(data: bytes) -> SavedChain:
             values *= np.float32(scale)
     if not (np.isfinite(general).all() and np.isfinite(values).all()):
         raise _damaged("there are weights that are not finite")
-    texts = msg["templates"], msg["gazetteers"], tables
-    saved = SavedChain(*texts, n_sequences, general, keys, features, template_set, full=full)
+    texts = msg["templates"], msg["gazetteers"], msg.get("tables", {})
+    saved = SavedChain(
+        *texts, n_sequences, general, keys, features, msg.get("template_set"), full=full
+    )
     return _unpack_first(saved, msg) if "first" in msg else saved
 
 
@@ -243,54 +243,46 @@ def _unpack_blocks(
 
 
 def _unpack_first(saved: SavedChain, msg: dict[str, Any]) -> SavedChain:
-    first = unpack(msg["first"])
-    if first.first is not None or first.general.shape[1] != len(msg["first_tags"]):
+    first, tags = unpack(msg["first"]), msg.get("first_tags", [])
+    if first.first is not None or first.general.shape[1] != len(tags):
         raise _damaged("the first chain has another first chain, or other tags")
     first = first._replace(gazetteers=saved.gazetteers, tables=saved.tables)
-    return saved._replace(first=first, first_tags=msg["first_tags"])
+    return saved._replace(first=first, first_tags=tags)
 
 
 def _damaged(problem: str) -> ValueError:
     return ValueError(f"the bytes of the linear chain are damaged: {problem}")
 
 
-def _read(data: bytes, types: dict[str, Any]) -> dict[str, Any]:
+def _read(data: bytes, forms: dict[str, Any]) -> dict[str, Any]:
     try:
         msg = msgpack.loads(data)
     except ValueError as error:
         raise _damaged(f"not MessagePack ({error})") from error
     if not isinstance(msg, dict):
         raise _damaged(f"expected a map, got {type(msg).__name__}")
-    _check_types(msg, types)
+    _check_forms(msg, forms)
     return msg
 
 
-def _check_types(msg: dict[str, Any], types: dict[str, Any]) -> None:
-    for name, expected in types.items():
+def _check_forms(msg: dict[str, Any], forms: dict[str, Any]) -> None:
+    for name, form in forms.items():
         if name not in msg:
             raise _damaged(f"{name} is missing")
-        if not isinstance(msg[name], expected) or isinstance(msg[name], bool):
-            raise _damaged(f"{name} has the type {type(msg[name]).__name__}")
+        if not _have_form([msg[name]], form):
+            raise _damaged(f"{name} has the type {type(msg[name]).__name__}, or other values")
 
 
-def _check_texts(templates: list[Any], gazetteers: dict[Any, Any]) -> None:
-    if not all(isinstance(text, str) for text in templates):
-        raise _damaged("there are templates that are not strings")
-    for name, phrases in gazetteers.items():
-        is_list = isinstance(phrases, list) and all(isinstance(text, str) for text in phrases)
-        if not isinstance(name, str) or not is_list:
-            raise _damaged(f"the gazetteer {name!r} is not a list of strings")
-
-
-def _check_tables(tables: Any) -> None:
-    if not isinstance(tables, dict):
-        raise _damaged(f"tables has the type {type(tables).__name__}")
-    for name, table in tables.items():
-        is_table = isinstance(table, dict) and all(
-            isinstance(word, str) and isinstance(value, str) for word, value in table.items()
-        )
-        if not isinstance(name, str) or not is_table:
-            raise _damaged(f"the table {name!r} has other values than strings")
+def _have_form(values: Iterable[Any], form: Any) -> bool:
+    """Return whether all values have a form, see `FORMS`."""
+    types = {*map(type, values)}
+    if isinstance(form, set):
+        return types <= form
+    if isinstance(form, list):
+        return types <= {list} and all(_have_form(value, form[0]) for value in values)
+    return types <= {dict} and all(
+        _have_form(value, {str}) and _have_form(value.values(), form[""]) for value in values
+    )
 
 
 def _decompress(data: bytes, size: int) -> bytes:
