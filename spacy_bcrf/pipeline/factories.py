@@ -11,40 +11,31 @@ from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 from spacy.language import Language
-from thinc.api import Config, ConfigValidationError, Model
+from thinc.api import ConfigValidationError, Model
 
 from .settings import EntitySettings, Settings, TaggerSettings
 
 if TYPE_CHECKING:
     from .sequence_labeler import SequenceLabeler
 
-SEGMENTER_MODEL = Config().from_str(
-    """
-[model]
-@architectures = "spacy-bcrf.SequenceLabeler.v1"
-
-[model.tok2vec]
-@architectures = "spacy.Tok2Vec.v2"
-
-[model.tok2vec.embed]
-@architectures = "spacy-bcrf.MultiHashEmbed.v1"
-width = 96
-attrs = ["ORTH", "SHAPE", "SPACY"]
-rows = [5000, 500, 50]
-include_static_vectors = false
-
-[model.tok2vec.encode]
-@architectures = "spacy-bcrf.MaxoutWindowEncoder.v1"
-width = 96
-window_size = 1
-maxout_pieces = 2
-depth = 4
-
-[model.head]
-@layers = "spacy-bcrf.BCRF.v1"
-"""
-)["model"]
-
+SEGMENTER_MODEL = {
+    "@architectures": "spacy-bcrf.SequenceLabeler.v1",
+    "tok2vec": {
+        "@architectures": "spacy.Tok2Vec.v2",
+        "embed": {
+            "@architectures": "spacy-bcrf.MultiHashEmbed.v1",
+            "width": 96,
+            "attrs": ["ORTH", "SHAPE", "SPACY"],
+            "rows": [5000, 500, 50],
+            "include_static_vectors": False,
+        },
+        "encode": {
+            "@architectures": "spacy-bcrf.MaxoutWindowEncoder.v1",
+            **{"width": 96, "window_size": 1, "maxout_pieces": 2, "depth": 4},
+        },
+    },
+    "head": {"@layers": "spacy-bcrf.BCRF.v1"},
+}
 # Without pretrained vectors, sparse linear chains reach the F of networks or more, and learn and
 # predict faster (docs/results.md, "All systems").
 LINEAR_CHAIN = {"@architectures": "spacy-bcrf.LinearChain.v1"}

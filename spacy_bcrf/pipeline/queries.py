@@ -124,11 +124,11 @@ class PosteriorQueries:
         found = []
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
             log_z = by_document(ops.to_numpy(CRF().log_partition(posterior)), codec)
-            n_labelings = MORE * n if codec.has_layers else n
+            n_labelings = MORE * n if codec.most_layers > 1 else n
             lists = [tuple(map(ops.to_numpy, best)) for best in nbest(posterior, n_labelings)]
             by_doc = minibatch(lists, codec.n_chains)
             for i, (doc, of_doc, z) in enumerate(zip(batch, by_doc, log_z, strict=True)):
-                if codec.has_layers:
+                if codec.most_layers > 1:
                     chains = np.arange(i * codec.n_chains, (i + 1) * codec.n_chains)
                     of_doc = codec.merge_layers(posterior.take(chains), of_doc, n_labelings, ops)
                 tags, scores = nbest_side_by_side(of_doc, n)
@@ -183,7 +183,7 @@ class PosteriorQueries:
         found = [np.zeros(0)]
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
             is_of_best = by == "confidence" or (by == "margin" and per == "document")
-            if codec.has_layers and is_of_best and per != "entity":
+            if codec.most_layers > 1 and is_of_best and per != "entity":
                 # Different labelings can have the same spans.
                 best = PosteriorQueries.nbest(self, batch, 2, ignore_annotation=ignore_annotation)
                 p = np.array([[*(one.probability for one in each), 0.0][:2] for each in best])

@@ -79,7 +79,7 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
         self.typed_settings = settings
         """All settings but the decoder, which the model has."""
         settings.check(name, codec)
-        self._terms = self._find_terms(settings)
+        self._terms = self._apply(settings)
         self._configured = self.settings
 
     @property
@@ -176,10 +176,11 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
         else:
             settings = self.typed_settings.change(self.name, {name: value})
             settings.check(self.name, self._codec)
-            self.typed_settings, self._terms = settings, self._find_terms(settings)
+            self.typed_settings, self._terms = settings, self._apply(settings)
             self._record_changes()
 
-    def _find_terms(self, settings: Any) -> list[LossTerm]:
+    def _apply(self, settings: Any) -> list[LossTerm]:
+        """Apply the settings of a subclass. RETURNS the losses that they add."""
         return []
 
     def _record_changes(self) -> None:

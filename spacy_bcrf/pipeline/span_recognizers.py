@@ -24,7 +24,7 @@ class EntityRecognizer(SpanQueries, SequenceLabeler):
 
     entity_ratio = Setting[ExpectedEntityRatio | None]()
 
-    def _find_terms(self, settings: EntitySettings) -> list[LossTerm]:
+    def _apply(self, settings: EntitySettings) -> list[LossTerm]:
         return [] if settings.entity_ratio is None else [self._entity_ratio_loss]
 
     def _entity_ratio_loss(self, potentials: Potentials, gold: Gold, gradient: Potentials) -> float:

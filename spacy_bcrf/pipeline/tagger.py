@@ -5,10 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from spacy.scorer import Scorer
-from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.vocab import Vocab
-from thinc.api import Model
 
 from bcrf.chain import Inference, Potentials
 from bcrf.chain.label_smoothing import smooth_labels
@@ -42,35 +39,9 @@ class Tagger(SequenceLabeler):
     True
     """
 
+    _codec: TagCodec
     overwrite = Setting[bool]()
     label_smoothing = Setting[float]()
-
-    def __init__(
-        self,
-        vocab: Vocab,
-        model: Model[list[Doc], Potentials],
-        name: str,
-        codec: TagCodec,
-        settings: TaggerSettings,
-        *,
-        scorer: Callable | None = score_tags,
-    ) -> None:
-        super().__init__(vocab, model, name, codec, settings, scorer=scorer)
-        self._tag_codec = codec
-        codec.overwrite = settings.overwrite
-        objective = self._objective_without_probabilities()
-        if settings.label_smoothing and objective:
-            # Without probabilities, smoothing would pull all scores together at no cost.
-            self.label_smoothing = 0.0
-            warnings.warn(
-                f"[{name}] label_smoothing = {settings.label_smoothing} has no effect: {objective} "
-                "has no probabilities",
-                stacklevel=2,
-            )
-
-    def change_setting(self, name: str, value: Any) -> None:
-        super().change_setting(name, value)
-        self._tag_codec.overwrite = self.overwrite
 
     def _objective_without_probabilities(self) -> str | None:
         """Return the name of an objective without probabilities, None if the objective has some."""
@@ -82,8 +53,19 @@ class Tagger(SequenceLabeler):
         objective = self.head.attrs["objective"]
         return None if isinstance(objective, Inference) else type(objective).__name__
 
-    def _find_terms(self, settings: TaggerSettings) -> list[LossTerm]:
-        return [self._smooth] if settings.label_smoothing else []
+    def _apply(self, settings: TaggerSettings) -> list[LossTerm]:
+        self._codec.overwrite = settings.overwrite
+        if not settings.label_smoothing:
+            return []
+        if objective := self._objective_without_probabilities():
+            # Without probabilities, smoothing would pull all scores together at no cost.
+            warnings.warn(
+                f"[{self.name}] label_smoothing = {settings.label_smoothing} has no effect: "
+                f"{objective} has no probabilities",
+                stacklevel=2,
+            )
+            return []
+        return [self._smooth]
 
     def _smooth(self, potentials: Potentials, gold: Gold, gradient: Potentials) -> float:
         return smooth_labels(self.label_smoothing, potentials, gold.tags, gradient)

@@ -69,9 +69,6 @@ class Codec(Protocol):
     state: dict[str, Any] = {}  # noqa: RUF012
     """JSON values that initialization finds and that define the tags. They are saved."""
 
-    has_layers: bool = False
-    """Whether several chains have the same labels, so that labelings can have the same spans."""
-
     of_entities: ClassVar[bool] = False
     """Whether the annotation is `doc.ents`."""
 
@@ -284,13 +281,12 @@ class Codec(Protocol):
         """Return the best labelings of one document with different spans, by group of chains.
 
         posterior, lists: of its chains. n: the number of labelings of a group to merge. The score
-        of a labeling becomes that of all labelings with its spans. Only for codecs with
-        `has_layers`.
+        of a labeling becomes that of all labelings with its spans. Only for several layers.
         """
         raise NotImplementedError
 
     most_layers: int = 1
-    """The most layers of a label."""
+    """The most layers of a label. Labelings of several layers can have the same spans."""
 
     def place(self, labels: NDArray) -> tuple[NDArray, NDArray, NDArray]:
         """Return the index of each label (K,), its chain and its slot there, in all layers."""

@@ -68,7 +68,6 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         super().set_labels([str(slot) for slot in range(layers.n_slots)], strings)
         self.labels, self.n_chains = tuple(labels), layers.n_chains
         self.most_layers = layers.chains.shape[1]
-        self.has_layers = self.most_layers > 1
         self.tags_per_label = len(self.tags)
         self.tags = layers.name_tags(self.tags)
         # Chains of fewer labels than the largest group have slots that nothing may use.

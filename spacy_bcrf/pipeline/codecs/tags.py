@@ -69,11 +69,13 @@ class TagCodec(Codec):
     outside: ClassVar[int | None] = None
     where_lost = "`spacy bcrf convert --tag-column` reads tags from a file of columns. "
 
-    def __init__(self, attribute: str, overwrite: bool = False) -> None:
-        """attribute: "tag" or "pos". overwrite: whether `write` replaces preset tags."""
+    overwrite = False
+    """Whether `write` replaces preset tags."""
+
+    def __init__(self, attribute: str) -> None:
+        """attribute: "tag" or "pos"."""
         check_attribute(attribute)
         self.settings = {"attribute": attribute}
-        self.overwrite = overwrite
         self.what = f"token.{attribute}"
         self._attribute = attribute
         self._ids = (IDS[attribute.upper()],)
