@@ -5,12 +5,12 @@
 // After `forward_backward`: compute its failed sequences again, and set the values (B,): losses with
 // gold, else log-partitions or entropies. Subtract the features of complete gold. The last block
 // sets edges from sums, both (tags, tags) or null.
-// values (2, B): the values of `forward_backward`. left, right (N, tags), or null: the factors of the edge
-// marginals; cleared in failed sequences. alpha (N, tags), tops (N,), totals (N,): workspace.
+// values (2, B): the values of `forward_backward`, set anew in failed sequences. left, right (N, tags), or null: the
+// factors of the edge marginals; cleared in failed sequences. alpha (N, tags), tops (N,), totals (N,): workspace.
 // errors: see Problem. counter: of finished blocks, 0 before. Other results: see Outputs.
 // shared memory: (3 tags + threads) doubles.
 KERNEL finish(const Score* unary, const Score* transitions, const double* edge_shifts,
-              const long long* starts, const int* lengths, const int* gold, const signed char* allowed, const double* values,
+              const long long* starts, const int* lengths, const int* gold, const signed char* allowed, double* values,
               const int* failed, double* alpha, Score* tops,
               double* totals, Real* left,
               Real* right, Score* value, Score* marginals, Score* each, double* sums, Score* pairs,
@@ -25,12 +25,11 @@ KERNEL finish(const Score* unary, const Score* transitions, const double* edge_s
     if (length > 0 && failed[b]) {
         const Outputs to{tags, marginals, each, sums, pairs, heads, tails, n, bool(entropies), false};
         Chain<Log> chain{{transitions, 1, edge_shifts, stride, tags}, first, length, tags, (Log*)alpha, tops, (Log*)totals, (Log*)shared_memory, (Log*)scratch};
-        double found[2] = {0, 0};
-        chain.run(unary, annotation, to, nullptr, nullptr, found, 1);
-        free = found[0], target = found[1];
+        chain.run(unary, annotation, to, nullptr, nullptr, values + b, gridDim.x);
         clear_factors(left, right, first, length, tags);
         __syncthreads();
-    } else if (length > 0) {
+    }
+    if (length > 0) {
         free = values[b];
         if (kind == PARTIAL) target = values[gridDim.x + b];
     }
