@@ -57,7 +57,9 @@ lint: $(VENV)/$(EXTRAS)
 
 # PYTHONPATH puts the wheel before the editable installation.
 IN_WHEEL := cd dist/source && PYTHONPATH=$(CURDIR)/dist/installed $(CURDIR)/$(BIN)/python -m
-PYTEST := pytest -n auto --dist loadfile --no-loadscope-reorder -rs --durations=15
+# A third of the time of the tests is waiting for processes, servers and files, so there are half more workers than cores.
+WORKERS := $(shell $(PYTHON) -c "import os; print(os.cpu_count() * 3 // 2)")
+PYTEST := pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rs --durations=15
 SKIPPED := $(CURDIR)/dist/skipped
 
 # Build the source distribution, and a wheel from it. Test the wheel by the tests of the source
@@ -93,10 +95,15 @@ TORCH := $(firstword $(wildcard $(or $(PIP_FIND_LINKS),/opt/wheels)/torch-*+cpu-
 RUN_ENGINE = cd $(ENGINE) && bin/python -m pytest -c $(CURDIR)/pyproject.toml -o pythonpath= -p no:cacheprovider -rs \
 	-m "not slow"
 
-.PHONY: engine
-engine: dist/wheel
+# An environment with NumPy alone. It serves once: the job installs more.
+$(ENGINE)/numpy:
 	rm -rf $(ENGINE) && $(PYTHON) -m venv $(ENGINE)
 	$(ENGINE)/bin/pip install --quiet numpy pytest hypothesis
+	touch $@
+
+.PHONY: engine
+engine: dist/wheel $(ENGINE)/numpy
+	rm $(ENGINE)/numpy
 	$(ENGINE)/bin/pip install --quiet --no-deps dist/spacy_bcrf-*.whl
 	! $(ENGINE)/bin/python -c "import spacy" 2>/dev/null
 	$(RUN_ENGINE) $(ENGINE_TESTS)
@@ -195,9 +202,9 @@ PEERS ?= build/peers
 conformance: $(VENV)/$(EXTRAS) $(PEERS)
 	$(BIN)/python -m tests.conformance --sources $(PEERS) $(SUITES)
 
-build/peers: | $(VENV)/$(EXTRAS)
+build/peers:
 	rm -rf $@.*
-	$(BIN)/pip download --quiet --use-pep517 --no-deps $(SDISTS:%=--no-binary %) --dest $@.sdists $(SDISTS)
+	$(PYTHON) -m pip download --quiet --use-pep517 --no-deps $(SDISTS:%=--no-binary %) --dest $@.sdists $(SDISTS)
 	for name in $(SDISTS); do \
 		mkdir -p $@.new/$$name && tar xzf $@.sdists/$$(echo $$name | tr - _)-*.tar.gz \
 			--strip-components 1 -C $@.new/$$name || exit 1; \

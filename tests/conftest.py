@@ -4,8 +4,8 @@ import os
 import shutil
 import sys
 
-# Each worker of pytest-xdist has a core. More threads of BLAS only wait for one another. The
-# libraries read the variable when they are imported.
+# Each worker of pytest-xdist has a core or less. More threads of BLAS only wait for one another.
+# The libraries read the variable when they are imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from collections import Counter
