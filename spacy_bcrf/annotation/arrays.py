@@ -71,11 +71,9 @@ def read_docs(docs: Sequence[Doc], attributes: Attributes) -> Values:
 class DocBatch(list[Doc]):
     """Documents, and attributes of their tokens that several readers share.
 
-    Reading a document twice takes almost twice as long. A layer that gets a batch takes its columns
-    from `values`. The documents must not change as long as the batch is used.
-
     columns: the attributes. values: (N, A), one column each. lengths: (B,) numbers of tokens.
-    is_first: mask (N,) of first tokens. strings: the texts of hashes.
+    is_first: mask (N,) of first tokens. strings: the texts of hashes. The documents must not change
+    meanwhile.
     """
 
     def __init__(self, docs: Sequence[Doc], attributes: Attributes) -> None:
@@ -109,10 +107,9 @@ def read_gold(
 ) -> tuple[Values, dict[int, str]]:
     """Return gold annotation (N, A) aligned with the predicted tokens, and problems by example.
 
-    align: returns the gold annotation (n, A) of an example, aligned with the predicted tokens.
-    read: returns the annotation of a reference with the same tokens; None to always align.
-    If one of them raises ValueError, the example counts as unannotated and the error is its
-    problem.
+    align: returns the aligned annotation (n, A) of an example. read: returns that of a reference
+    with the same tokens; None to always align. Their ValueError is the problem of an unannotated
+    example.
     """
     values, problems = [], {}
     for i, example in enumerate(examples):

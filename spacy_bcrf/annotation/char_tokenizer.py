@@ -44,12 +44,10 @@ def make_char_tokenizer() -> Callable[[Language], "CharTokenizer"]:
 class CharTokenizer(DummyTokenizer):
     """Tokenizer with one token per extended grapheme cluster (Unicode Standard Annex 29).
 
-    A cluster keeps combining marks, Hangul jamo, flags, skin tones and joined emoji together.
-    Python's Unicode categories decide which characters are marks. Unlike in the annex, a zero-width
-    joiner joins any next character except whitespace.
-
-    A single space after a token belongs to the token, as in spaCy. Each other run of whitespace is
-    one token. `doc.text` always equals the input text.
+    A cluster keeps combining marks, Hangul jamo, flags, skin tones and joined emoji together. Marks
+    are Python's Unicode categories. Unlike in the annex, a zero-width joiner joins any next
+    character except whitespace. A single space after a token belongs to the token, as in spaCy.
+    Each other run of whitespace is one token. `doc.text` always equals the input text.
     """
 
     def __init__(self, vocab: Vocab) -> None:
@@ -57,10 +55,7 @@ class CharTokenizer(DummyTokenizer):
         self._hashes = _Hashes(vocab.strings)
 
     def __call__(self, text: str) -> Doc:
-        """Tokenize a text in linear time.
-
-        Raises ValueError naming the position of a lone surrogate, which spaCy cannot store.
-        """
+        """Tokenize a text in linear time. ValueError naming the position of a lone surrogate."""
         words, spaces = self.split(text)
         if self.vocab.in_memory_zone:  # type: ignore[attr-defined]
             # The zone forgets its strings in the end.

@@ -1,7 +1,4 @@
-"""Predicted spans with their probabilities: a picture by displaCy and a pandas frame.
-
-Also the tables of results in notebooks.
-"""
+"""Predicted spans with probabilities, as a picture or a pandas frame, and tables for notebooks."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -139,7 +136,7 @@ def to_frame(docs: Iterable[Doc], spans_key: str | None = None) -> Any:
 
 
 def find_spans(doc: Doc, spans_key: str | None) -> Iterator[tuple[Span, float | None]]:
-    """Yield the predicted spans of a document, and their probabilities if a component wrote them.
+    """Yield the predicted spans of a document with their written probabilities, None without.
 
     ValueError for a document without the group `spans_key`.
     """

@@ -39,10 +39,7 @@ class LabelIndex:
 
 
 class EntityTags:
-    """Tags of a scheme for the entities of some labels.
-
-    labels: names. types: the value of ENT_TYPE for each label.
-    """
+    """Tags of a scheme for entities. labels: names. types: the value of ENT_TYPE of each label."""
 
     def __init__(self, scheme: Scheme, labels: Sequence[str], types: Sequence[int]) -> None:
         prefixes = scheme.prefixes
@@ -71,10 +68,7 @@ class EntityTags:
         return len(self.may_start)
 
     def keep_foreign(self, old: Values, predicted: Values) -> Values:
-        """Return predicted ENT_IOB and ENT_TYPE (n, 2) of a document, with old foreign ones.
-
-        Blocked tokens and entities with an unknown label are foreign.
-        """
+        """Return new ENT_IOB and ENT_TYPE (n, 2), with old blocked tokens and unknown labels."""
         iob, types = old.T
         foreign = _in_entity(iob, types) & (self._index.find(types) < 0)
         foreign |= (iob == BEGIN) & (types == 0)
@@ -90,7 +84,7 @@ class EntityTags:
     def encode(self, iob: Values, types: Values, first: Bools) -> tuple[Ids, Bools]:
         """Return the tag ids (N,), UNKNOWN without annotation, and a mask of unknown labels (N,).
 
-        A token whose label is unknown has the id UNKNOWN too. Invalid annotation gives an invalid
+        A token of an unknown label has the id UNKNOWN too. Invalid annotation has an invalid
         labeling.
         """
         labels = self._index.find(types)
@@ -144,8 +138,8 @@ class EntityTags:
     ) -> list[tuple[int, int, int]]:
         """Apply the partial annotation of one document to its allowed tags (n, T), in place.
 
-        RETURNS wrong spans as (start, end, label) that allowed tags cannot exclude. ValueError
-        names unknown labels.
+        RETURNS wrong spans (start, end, label) that tags cannot exclude. ValueError for unknown
+        labels.
         """
         is_open = iob == OUTSIDE
         if partial.annotated_labels is not None:
@@ -198,10 +192,10 @@ class EntityTags:
         }
 
     def forbid_ends(self, potentials: Potentials, tokens: Bools) -> Potentials:
-        """Return potentials that forbid an entity to end at these tokens (N,).
+        """Return potentials that forbid an entity to end at these tokens (N,). O(N T^2) memory.
 
-        Only schemes with `is_end_open` need it: a pair of tags decides where an entity ends, but a
-        lattice restricts single tags. O(N T^2) memory.
+        With `is_end_open`, a pair of tags says where an entity ends, but a lattice restricts single
+        tags.
         """
         if not self.is_end_open:
             return potentials
@@ -240,10 +234,7 @@ class EntityTags:
 
 
 def trim_whitespace(values: Values, is_space: Bools, first: Bools) -> Values:
-    """Return ENT_IOB and ENT_TYPE (N, 2) in which no entity has whitespace at an edge.
-
-    An entity of whitespace alone becomes O. is_space: mask (N,) of tokens.
-    """
+    """Return ENT_IOB and ENT_TYPE (N, 2) of entities without whitespace at an edge, else O."""
     iob, types = values.T
     inside = _in_entity(iob, types)
     if not (inside & is_space).any():
@@ -268,10 +259,7 @@ def _in_entity(iob: Values, types: Values) -> Bools:
 
 
 def _begin_entities(iob: Values, types: Values, first: Bools) -> Values:
-    """Return `iob` with BEGIN at the start of each entity.
-
-    Annotation set token by token may have I after O or another label.
-    """
+    """Return `iob` with BEGIN at each start: annotation by token may have I after O or a label."""
     continues = _after(_in_entity(iob, types), first) & (types == np.roll(types, 1))
     return np.where((iob == INSIDE) & ~continues, BEGIN, iob)
 

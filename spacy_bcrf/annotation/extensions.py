@@ -1,8 +1,7 @@
 """Custom attributes of the plug-in: their registration and their keys in `Doc.user_data`.
 
-spaCy stores the custom attribute `token._.name` under the key `("._.", name, offset, None)`, where
-`offset` is the character offset of the token. For a span the last two fields are its first
-character and one past its last; for a document both are None.
+spaCy's key is `("._.", name, start, end)`, in characters: start and end of a span, the start of a
+token and None, both None for a document.
 """
 
 from typing import Any

@@ -61,8 +61,8 @@ class PartialAnnotation:
     ) -> bool:
         """Whether a span that is not among the gold entities is wrong, not open.
 
-        is_annotated: whether all its tokens are in gold entities or O. may_overlap: whether another
-        entity may cover the same tokens. If not, a span that must be an entity excludes all others.
+        is_annotated: whether all its tokens are in gold entities or O. may_overlap: whether
+        entities may share tokens. If not, a span that must be an entity excludes all others.
         """
         bounds, tokens, names = (start, end), range(start, end), {label, ""}
         if not names.isdisjoint(self.incorrect.get(bounds, ())):
@@ -85,14 +85,12 @@ def read_partial_annotation(
     ambiguous_key: str | None = AMBIGUOUS,
     incorrect_key: str | None = INCORRECT,
 ) -> tuple[dict[int, PartialAnnotation], dict[int, str]]:
-    """Return the references' partial annotation, aligned with the predicted tokens.
+    """Return the references' partial annotation, aligned with the predicted tokens, and problems.
 
-    As in spaCy's alignment, a span counts if it starts and ends at boundaries of predicted tokens.
-    The labels of a token count if it equals one predicted token. The tokens of other ambiguous
-    spans become `unknown`.
-
-    RETURNS annotation and problems, both by the index of the example. A problem is a string in
-    place of a list of labels.
+    Both are by index of the example. As in spaCy's alignment, a span counts if it starts and ends
+    at boundaries of predicted tokens, and the labels of a token if it equals a predicted token. The
+    tokens of other ambiguous spans become `unknown`. A string in place of a list of labels is a
+    problem.
     """
 
     def read(example: Example, attributes: Attributes) -> PartialAnnotation | None:
@@ -133,11 +131,7 @@ def _read_each(
 
 
 def _read_attributes(doc: Doc, names: Sequence[str]) -> Attributes:
-    """Return the custom attributes with these names that are not None.
-
-    RETURNS by name, the values by character offset; the offset is None for an attribute of the
-    document.
-    """
+    """Return the custom attributes that are not None: by name, by offset, None for the document."""
     found: Attributes = {}
     user_data: UserData = doc.user_data
     for key, value in user_data.items():
@@ -167,10 +161,7 @@ def find_labels(doc: Doc, span_keys: Iterable[str | None]) -> set[str]:
 def find_contradictions(
     doc: Doc, annotation: PartialAnnotation, entities: Mapping[Bounds, str]
 ) -> Iterator[str]:
-    """Yield the contradictions of partial annotation with itself and with entities.
-
-    entities: labels by span, without overlaps.
-    """
+    """Yield the contradictions with itself and with entities, labels by disjoint span."""
     spans, confirmed = sorted(annotation.ambiguous), sorted(entities)
     ends = [end for _, end in confirmed]
 

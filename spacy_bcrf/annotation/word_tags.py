@@ -1,7 +1,4 @@
-"""Gold word boundaries per character, and merging of characters into words.
-
-A "character" is a token of the document to be segmented, for any tokenizer.
-"""
+"""Gold word boundaries per character, a token of any tokenizer, and merging into words."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,13 +19,11 @@ def read_words(example: Example, attribute: int) -> Values:
     """Return the reference's words as annotation of the predicted document's n characters, (n, 2).
 
     Column 0 is BEGIN or INSIDE in a word, OUTSIDE for whitespace, and MISSING if unannotated.
-    Column 1 is the word's `attribute`, or 0 if the word has none.
+    Column 1 is the word's `attribute`, 0 without. A word that begins or ends within a character or
+    contains whitespace is unannotated. So is a reference of the same tokens without `attribute`.
 
-    A word is unannotated if it begins or ends within a character or contains whitespace. All words
-    are unannotated if the reference has the same tokens without `attribute`: it is not segmented.
-
-    Raises ValueError if the texts differ in more than whitespace. Also raises ValueError if the
-    characters equal the words because the corpus has unknown spaces.
+    Raises ValueError if the texts differ in more than whitespace, and if the characters equal the
+    words because the corpus has unknown spaces.
     """
     starts, ends = _visible_bounds(example.predicted)
     first, last = _visible_bounds(example.reference)
@@ -74,14 +69,12 @@ def merge_characters(
 ) -> list[Doc]:
     """Return documents with the same texts whose tokens are words.
 
-    docs: one or more of the same vocabulary.
-    is_first: bool (N,), whether a word starts at a character. The first character of a document
-        starts one.
-    attributes, values: A token attributes and their values for the w words, (w, A).
+    docs: one or more of the same vocabulary. is_first: bool (N,), whether a word starts at a
+    character, as at the first one of a document. attributes, values: of the w words, (w, A).
 
-    The new documents keep sentence starts, custom attributes, categories, spans and entities. A
-    span that starts or ends inside a word is extended to the whole word. If extended entities
-    overlap, the longest one stays.
+    Sentence starts, custom attributes, categories, spans and entities stay. A span that starts or
+    ends inside a word is extended to the word. Of extended entities that overlap, the longest one
+    stays.
     """
     orth, length, space, sent_start = read_docs(docs, (ORTH, LENGTH, SPACY, SENT_START)).T
     # `Doc.text` makes a Token for each character, which takes longer than all the rest.
@@ -119,10 +112,7 @@ def _join(orth: NDArray[np.uint64], space: NDArray[np.uint64], strings: StringSt
 
 
 def _copy_without_tokens(doc: Doc, orths: Any, spaces: list[bool]) -> Doc:
-    """Return a document with new words and the annotation of another document as a whole.
-
-    orths: the hashes of the words.
-    """
+    """Return a document of new words, by hash, with the annotation of another one as a whole."""
     copy = Doc(doc.vocab, words=orths, spaces=spaces, user_data=dict(doc.user_data))
     copy.has_unknown_spaces = doc.has_unknown_spaces
     copy.cats = dict(doc.cats)

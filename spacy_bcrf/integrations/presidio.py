@@ -26,10 +26,9 @@ ENTITY_TYPES = {
 
 
 class BCRFRecognizer(_Base):
-    """A Presidio recognizer whose scores are the probabilities of a `bcrf_ner`.
+    """A Presidio recognizer whose scores are the probabilities of a `bcrf_ner`. Calibrate it first.
 
-    Presidio's own recognizer for spaCy gives all entities the same score. Calibrate the pipeline
-    first, since raw confidences are too high.
+    Presidio's own recognizer for spaCy gives all entities the same score.
     """
 
     def __init__(
@@ -83,10 +82,8 @@ class BCRFRecognizer(_Base):
         """Do nothing: the pipeline is loaded."""
 
     def analyze(self, text: str, entities: Sequence[str], nlp_artifacts: Any = None) -> list[Any]:
-        """Return a `RecognizerResult` for each entity of the given types, by start.
-
-        entities: Presidio's entity types. nlp_artifacts: not used, since the pipeline reads the
-        text itself.
+        """Return a `RecognizerResult` for each entity of Presidio's types, by start. It reads the
+        text.
         """
         results = []
         for start, end, label, score, _ in self._find_regions(text):

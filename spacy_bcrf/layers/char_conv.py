@@ -39,23 +39,18 @@ def CharConvEmbed(
 ) -> Model[InT, OutT]:
     """Embed each token by its word and by a convolution over its characters.
 
-    Corro et al. (2025, Appendix I) embed words with convolved characters. `width` is the paper's;
-    the other sizes are ours. A token's vector is the word's embedding, followed by the maxima over
-    the word's characters of `filters` convolution filters (ReLU). Use the layer as the `embed` of
-    `spacy.Tok2Vec.v2`.
+    A token's vector is the word's embedding, followed by the maxima over the word's characters of
+    `filters` convolution filters (ReLU), as in Corro et al. (2025, Appendix I). `width` is the
+    paper's; the other sizes are ours. Use the layer as the `embed` of `spacy.Tok2Vec.v2`.
 
-    width: width of the token vectors. The word's embedding has width - filters of it.
-    rows: table size of the hashed embeddings of words (ORTH).
-    filters: number of convolution filters.
-    char_width: width of the character embeddings.
-    char_rows: table size of the hashed embeddings of characters. Hashing gives each Unicode
-        character a vector, so no character is unknown.
-    window: neighbouring characters on each side that a filter sees.
-    max_chars: a longer word keeps its first and last characters, max_chars in all.
+    width: width of the token vectors, width - filters of it for the word. rows, char_rows: table
+    sizes of the hashed embeddings of words (ORTH) and characters. filters: number of filters.
+    char_width: width of the character embeddings. window: neighbouring characters on each side that
+    a filter sees. max_chars: a longer word keeps its first and last characters, max_chars in all.
 
-    Each distinct word of a batch is embedded once: O(C filters char_width window) time and
-    O(C char_width window) memory for the C characters of the distinct words. The training config
-    sets the dropout rate of the token vectors. Raises ValueError for an option out of range.
+    O(C filters char_width window) time and O(C char_width window) memory for the C characters of
+    the distinct words. The training config sets the dropout rate. Raises ValueError for an option
+    out of range.
     """
     sizes = {
         "rows": rows,

@@ -15,11 +15,10 @@ def MultiHashEmbed(
     include_static_vectors: bool = False,
     cache_size: int = CACHE_SIZE,
 ) -> Model[list[Doc], list[Floats2d]]:
-    """spaCy's `MultiHashEmbed.v2` with compiled kernels.
+    """spaCy's `MultiHashEmbed.v2` with compiled kernels. `include_static_vectors` has a default
+    here.
 
-    cache_size: the number of distinct words whose embeddings are kept between predictions; 0 keeps
-        none. Words are distinct if their attributes are.
-    The other options are spaCy's. `include_static_vectors` has a default here.
+    cache_size: number of words, distinct by attributes, whose embeddings stay between predictions.
     """
     model = tok2vec.MultiHashEmbed(width, attrs, rows, include_static_vectors)
     compile_layers(model, cache_size)
@@ -33,11 +32,7 @@ def MaxoutWindowEncoder(
     depth: int = 4,
     precision: str = "float32",
 ) -> Model[list[Floats2d], list[Floats2d]]:
-    """spaCy's `MaxoutWindowEncoder.v2` with compiled kernels.
-
-    precision: without effect. Configs of 0.2.0.dev have it.
-    The kernels have 2 or 3 pieces. Thinc's layers run for other numbers.
-    """
+    """spaCy's `MaxoutWindowEncoder.v2`, compiled for 2 or 3 pieces. precision: without effect."""
     warn_of_precision(precision)
     model = tok2vec.MaxoutWindowEncoder(width, window_size, maxout_pieces, depth)
     compile_layers(model)
@@ -56,11 +51,7 @@ def HashEmbedCNN(
     cache_size: int = CACHE_SIZE,
     precision: str = "float32",
 ) -> Model[list[Doc], list[Floats2d]]:
-    """spaCy's `HashEmbedCNN.v2` with compiled kernels.
-
-    cache_size: see MultiHashEmbed. precision: see MaxoutWindowEncoder.
-    The other options are spaCy's.
-    """
+    """spaCy's `HashEmbedCNN.v2`, compiled. cache_size, precision: see the other functions."""
     warn_of_precision(precision)
     model = tok2vec.build_hash_embed_cnn_tok2vec(
         width=width,

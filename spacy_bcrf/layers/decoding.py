@@ -32,11 +32,9 @@ _BCRF = re.compile(
 
 
 def get_decoder(name: str, objective: object) -> Decoder:
-    """Return a decoder by name, see DECODERS.
+    """Return a decoder by name, see DECODERS. ValueError listing the known names.
 
     objective: the head's training objective; "mbr" decodes with it if it is an `Inference`.
-
-    Raises ValueError listing the known names.
     """
     if name == "viterbi":
         return best_labeling

@@ -52,13 +52,11 @@ def make_head(
     """Head that maps token vectors (N, nI) to potentials of nO tags. All heads share its options.
 
     A tag's score is linear in the token's vector, or in a hidden layer over it. Start, end and
-    transition scores are added.
-    Parameters: W (nO, nI), b (nO,), transitions (nO, nO) `[from, to]`, start (nO,), end (nO,).
-    With a hidden layer, W is (nO, hidden_width). C chains side by side, see `chain.side_by_side`,
-    share transitions (nO / C, nO / C).
+    transition scores are added. Parameters: W (nO, nI), or (nO, hidden_width); b, start, end (nO,);
+    transitions (nO, nO) `[from, to]`. C chains side by side, see `chain.side_by_side`, share
+    transitions (nO / C, nO / C).
 
-    name: name of the layer.
-    objective: training objective of the potentials.
+    name: name of the layer. objective: training objective of the potentials.
     nO, nI: number of tags and width of the token vectors; None infers them.
     decoder: name of the decoder, see `decoding.DECODERS`.
     transitions: "shared" or "pairwise"; "pairwise" adds the scores of a `Pairwise` layer.
@@ -67,11 +65,9 @@ def make_head(
         Corro et al. (2025) does; 0 for linear tag scores.
     scale: factor from scores to potentials.
 
-    The model has the attributes of `output_attrs` and `scale`. A tag or transition that its
-    `constraints` forbid has potential -inf: it has probability and gradient zero, and no decoder
-    emits it. The model saves `tags` and `scale` with the parameters.
-
-    Raises ValueError for an option out of range.
+    The model has the attributes of `output_attrs` and `scale`. What its `constraints` forbid has
+    potential -inf: probability and gradient zero, and no decoder emits it. Raises ValueError for an
+    option out of range.
     """
     # A config can hold numbers as strings, such as "inf".
     scale = float(scale)
@@ -176,15 +172,11 @@ def param_shapes(model: Model[InT, OutT]) -> dict[str, tuple[int, ...]]:
 def resize_head(
     model: Model[InT, OutT], nO: int, tags_per_label: int = 1, n_chains: int = 1
 ) -> Model[InT, OutT]:
-    """Return a head with nO tags that keeps the parameters of the old tags.
+    """Return a head with nO tags that keeps the parameters of the old tags. New tags come last.
 
-    n_chains: number of chains side by side. New tags of several are those of new chains.
-
-    New tags come last. `chain.label_resize` defines their initial parameters. A head with
-    parameters becomes a new layer, because an optimizer keeps its state by layer. A head without
-    parameters is changed in place.
-
-    Raises ValueError if nO is smaller than the current number of tags.
+    n_chains: number of chains side by side; new tags are those of new chains. `chain.label_resize`
+    defines initial parameters. A head with parameters becomes a new layer, because an optimizer
+    keeps its state by layer. ValueError if nO is smaller than the number of tags.
     """
     old = model.maybe_get_dim("nO")
     matching = matching_tags(model.name, nO if old is None else old, nO, tags_per_label)

@@ -44,10 +44,7 @@ def _register(name: str, **defaults: Any) -> Callable[[Callable[..., Objective]]
 
 @_register("crf")
 def CRF() -> chain.CRF:
-    """Head trained as a conditional random field (Lafferty et al. 2001).
-
-    Options: see `make_head`.
-    """
+    """Head trained as a conditional random field (Lafferty et al. 2001), see `make_head`."""
     return chain.CRF()
 
 
@@ -61,11 +58,10 @@ def BCRF(
 ) -> chain.BCRF:
     """Head trained as a Bregman conditional random field (Corro et al. 2025).
 
-    n_iter, relaxation, tolerance, inverse_temperature: see `chain.BCRF`.
-    scale: factor from scores to potentials; 1 in the paper. The entropy counts the arcs on both
-        sides of an inner tag, so marginals without transitions are softmax(w / 2). The default, 2,
-        offsets this, and training takes fewer steps.
-    Other options: see `make_head`.
+    n_iter, relaxation, tolerance, inverse_temperature: see `chain.BCRF`. scale: factor from scores
+    to potentials; 1 in the paper. The entropy counts the arcs on both sides of an inner tag, so
+    marginals without transitions are softmax(w / 2). The default, 2, offsets this, and training
+    takes fewer steps. Other options: see `make_head`.
     """
     return chain.BCRF(n_iter, relaxation, tolerance, inverse_temperature)
 
@@ -74,11 +70,8 @@ def BCRF(
 def MeanField(*, n_iter: int = 10) -> chain.MeanField:
     """Head trained through the updates of mean-field inference (Wang et al. 2020).
 
-    It needs complete gold labelings, see `chain.MeanField`.
-
-    n_iter: number of updates.
-    decoder: "mbr", the default, decodes by mean-field inference itself.
-    Other options: see `make_head`.
+    It needs complete gold labelings, see `chain.MeanField`. n_iter: number of updates. Other
+    options: see `make_head`. The decoder "mbr" is mean-field inference itself.
     """
     return chain.MeanField(n_iter)
 
@@ -87,9 +80,7 @@ def MeanField(*, n_iter: int = 10) -> chain.MeanField:
 def Unstructured() -> chain.Unstructured:
     """Head trained as a softmax over the tags of each token. Transition scores stay zero.
 
-    Hard constraints still apply, see `chain.Unstructured.decode`.
-
-    Options: see `make_head`. The default decoder is "argmax".
+    Hard constraints still apply, see `chain.Unstructured.decode`. Options: see `make_head`.
     """
     return chain.Unstructured()
 
@@ -100,19 +91,17 @@ def SAPO(
 ) -> chain.SAPO:
     """Head trained by search-based probabilistic online learning (SAPO, Sun et al.).
 
-    n, search, beam_width: see `chain.SAPO`.
-    Other options: see `make_head`.
+    n, search, beam_width: see `chain.SAPO`. Other options: see `make_head`.
     """
     return chain.SAPO(n=n, search=search, beam_width=beam_width)
 
 
 @_register("perceptron")
 def Perceptron() -> chain.Perceptron:
-    """Head trained as a structured perceptron (Collins 2002).
+    """Head trained as a structured perceptron (Collins 2002), with averages by `use_averages =
+    true`.
 
-    An optimizer with `use_averages = true` makes it the averaged perceptron.
-
-    Options: see `make_head`.
+    The optimizer of the config has `use_averages`. Options: see `make_head`.
     """
     return chain.Perceptron()
 
@@ -127,9 +116,7 @@ def MIRA(
 ) -> chain.MIRA:
     """Head trained by the margin-infused relaxed algorithm, MIRA (McDonald et al. 2005).
 
-    An optimizer with `use_averages = true` makes it averaged MIRA. n > 1 is n-best MIRA.
-
-    n, aggressiveness, search, beam_width: see `chain.MIRA`.
-    Other options: see `make_head`.
+    An optimizer with `use_averages = true` makes it averaged MIRA. n > 1 is n-best MIRA. n,
+    aggressiveness, search, beam_width: see `chain.MIRA`. Other options: see `make_head`.
     """
     return chain.MIRA(n=n, aggressiveness=aggressiveness, search=search, beam_width=beam_width)

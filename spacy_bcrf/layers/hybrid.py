@@ -91,8 +91,7 @@ def init(
 ) -> None:
     """Initialize both parts, from trained components if the config names them.
 
-    ValueError if a component has other tags, other templates or another architecture, and if its
-    file is damaged or its features are untrained.
+    ValueError for other tags, templates or architectures, damaged files and untrained features.
     """
     potential_sum.init(model, X)
     tags = model.attrs["tags"]

@@ -151,10 +151,7 @@ def is_chain_alone(model: Model) -> bool:
 
 
 def find_obstacle(model: Model) -> str | None:
-    """Return why a labeling model cannot learn from gradients: a sparse chain with l1 or order 2.
-
-    None if it can.
-    """
+    """Return why a labeling model cannot learn from gradients, l1 or order 2; None if it can."""
     obstacles = (chain.settings.find_obstacle() for chain in sparse_chains(model))
     return next(filter(None, obstacles), None)
 
@@ -170,11 +167,9 @@ def _columns(model: Model[list[Doc], Potentials]) -> list[int]:
 def forward(
     model: Model[list[Doc], Potentials], docs: list[Doc], is_train: bool
 ) -> tuple[Potentials, Callable]:
-    """Return the potentials of a batch.
+    """Return the potentials of a batch, and the function that makes AdaGrad steps, see `descend`.
 
-    The backpropagation makes AdaGrad steps, see `OnlineLearner.descend`. It lets the chain learn as
-    a part of `spacy-bcrf.Sum.v1`. A component whose model is the chain alone uses `learn` for all
-    that online steps know.
+    So a chain learns as a part of `spacy-bcrf.Sum.v1`. A component of the chain alone uses `learn`.
     """
     sparse: SparseChain = model.attrs["chain"]
     step: Callable[[Potentials], None] | None = None
@@ -211,10 +206,7 @@ def start_counting(model: Model[list[Doc], Potentials]) -> Callable[[list[Doc]],
 def learn(
     model: Model[list[Doc], Potentials], docs: list[Doc], gold: Array, lattice: Array | None
 ) -> float:
-    """Make one online step a document and return the sum of the losses.
-
-    gold, lattice, errors: see `sparse.learner.OnlineLearner.step`.
-    """
+    """Make one online step a document, see `OnlineLearner.step`. RETURNS the sum of the losses."""
     sparse: SparseChain = model.attrs["chain"]
     return sparse.step(docs, gold, lattice, model.attrs["constraints"])
 
@@ -222,10 +214,7 @@ def learn(
 def resize_output(
     model: Model[list[Doc], Potentials], nO: int, tags_per_label: int = 1, n_chains: int = 1
 ) -> Model[list[Doc], Potentials]:
-    """Append tags in place, up to nO. Raises ValueError if the model has more tags already.
-
-    A new tag starts from the mean of the old tags with the same role, see `label_resize`.
-    """
+    """Append tags in place, up to nO, see `label_resize`. ValueError for more tags than nO."""
     old = model.maybe_get_dim("nO")
     matching = matching_tags(model.name, nO if old is None else old, nO, tags_per_label)
     sparse: SparseChain = model.attrs["chain"]

@@ -13,17 +13,13 @@ OutT = Array
 
 
 def Pairwise(nH: int, nO: int | None = None, nI: int | None = None) -> Model[InT, OutT]:
-    """Layer that scores the transitions of each edge (Corro et al. 2025).
+    """Layer that scores the transitions of each edge (Corro et al. 2025). O(N nO^2 nH) time.
 
-    Maps flat token vectors x (N, nI) to scores (N, nO, nO), `[from, to]`. Row i scores the edge
-    from token i to token i + 1: V tanh(W [x_i; x_{i+1}] + b). The last token of a sequence has no
-    edge: its row is arbitrary, and the gradient of its row must be zero.
-
-    nH: width of the hidden layer.
-    nO, nI: number of tags and width of the token vectors.
+    Maps flat token vectors x (N, nI) to scores (N, nO, nO), `[from, to]`: row i scores the edge
+    from token i to i + 1, V tanh(W [x_i; x_{i+1}] + b). The row of a sequence's last token is
+    arbitrary, and its gradient must be zero. nO, nI: number of tags and width of the token vectors.
 
     Parameters: W (2, nH, nI) for token and next token, b (nH,), V (nO, nO, nH) `[from, to]`.
-    O(N nO^2) memory, O(N nO^2 nH) time.
     """
     dims = {"nO": nO, "nH": nH, "nI": nI}
     params = dict.fromkeys(("W", "b", "V"))

@@ -63,9 +63,8 @@ def make_sum(
     decoder: str,
     learned: bool = False,
 ) -> Model[list[Doc], Potentials]:
-    """Build a sum of potentials. It has the constraints, see `call_part`.
-
-    learned: whether the optimizer learns the weights, as the parameter `weights` (K,).
+    """Build a sum of potentials. learned: whether the optimizer learns the parameter `weights`
+    (K,).
     """
     for part in parts:
         get_hooks(part)
@@ -166,8 +165,8 @@ def call_part(
 ) -> tuple[Potentials, Callable]:
     """Return the finite potentials of a part, and the function that backpropagates.
 
-    constraints: of the sum. Only the potentials of a second-order chain depend on them, see
-    `OnlineLearner.add_pairs`. What they forbid scores 0 here, and the sum forbids it.
+    constraints: of the sum. Only a second-order chain's potentials depend on them. What they forbid
+    scores 0 here, and the sum forbids it.
     """
     depends = any(sparse.settings.order == 2 for sparse in sparse_chains(part))
     part.get_ref("output_layer").attrs["constraints"] = constraints if depends else None

@@ -1,8 +1,7 @@
-"""The interface between a component and its Thinc model.
+"""The interface between a component and its Thinc model, from documents to potentials.
 
-A labeling model maps documents to potentials. Its architecture attaches `Hooks`. The output layer
-stores the objective, the decoder, the constraints and the names of the tags. Components use a model
-through `LabelingModel`, independently of its architecture.
+An architecture attaches `Hooks`. The output layer stores the objective, the decoder, the
+constraints and the names of the tags. Components use a model through `LabelingModel`.
 """
 
 from collections.abc import Callable
@@ -80,12 +79,11 @@ def attach(model: Model, output_layer: Model, hooks: Hooks) -> Model:
 
 
 def output_attrs(objective: Objective, decoder: str, **attrs: Any) -> dict[str, Any]:
-    """Return the attributes of an output layer.
+    """Return the attributes of an output layer, with further ones.
 
-    objective: the training objective. decoder: see `decoding.DECODERS`. attrs: further attributes.
-
-    The component sets `constraints`, and `tags`, the names of the tags, with the size of the layer.
-    Thinc saves `tags` and all attributes that are numbers.
+    objective: the training objective. decoder: see `decoding.DECODERS`. The component sets
+    `constraints`, and `tags`, the names of the tags. Thinc saves `tags` and all attributes that are
+    numbers.
     """
     return {
         "objective": objective,
@@ -164,10 +162,7 @@ class LabelingModel:
         self.output_layer.attrs["decoder"] = NamedDecoder(name, decoder)
 
     def resize(self, codec: TagSet) -> None:
-        """Resize the output layer to the tags of a codec. New tags come last.
-
-        ValueError if the layer has more tags, or if the config sets another nO.
-        """
+        """Resize the output layer to the tags of a codec. ValueError for more tags, another nO."""
         layer, tags = self.output_layer, codec.tags
         if layer.has_dim("nO") and not self.is_ready and layer.get_dim("nO") != len(tags):
             raise ValueError(

@@ -37,8 +37,6 @@ def SelfAttentiveEncoder(
 ) -> Model[list[Doc], list[Floats2d]]:
     """Encoder with self-attention over token embeddings, trained from scratch (Corro et al. 2025).
 
-    The default sizes are the paper's. It needs PyTorch unless depth is 0.
-
     width: width of the token vectors and embeddings.
     depth: number of layers. With 0 the token vectors are the embeddings, without positions.
     heads, feed_forward: attention heads and feed-forward width of a layer. heads must divide width.
@@ -49,8 +47,8 @@ def SelfAttentiveEncoder(
     attrs, rows: token attributes, and the table size of each attribute's hashed embedding. The
         token embedding is the sum over attributes. Use ["ORTH"] if tokens are characters.
 
-    The training config sets the dropout rate of embeddings and layers.
-    Raises ValueError for an option out of range, and ImportError without PyTorch.
+    The default sizes are the paper's. The training config sets the dropout rate. ImportError
+    without PyTorch unless depth is 0. ValueError for an option out of range.
     """
     attention = _attention_layers(width, depth, heads, feed_forward, positions, window)
     embed = _make_embed(width, attrs, rows)
@@ -70,12 +68,8 @@ def SelfAttention(
 ) -> Model[list[Floats2d], list[Floats2d]]:
     """Encoder with self-attention over the token vectors of any embedding (Corro et al. 2025).
 
-    Use it as the `encode` of `spacy.Tok2Vec.v2`, for instance after `spacy-bcrf.CharConvEmbed.v1`.
-    The default sizes are the paper's. It needs PyTorch unless depth is 0; then the vectors pass
-    unchanged.
-
-    width: width of the token vectors, before and after the encoder.
-    Other options and errors: see `SelfAttentiveEncoder`.
+    Use it as the `encode` of `spacy.Tok2Vec.v2`. With depth 0 the vectors pass unchanged. width: of
+    the token vectors, before and after. Other options and errors: see `SelfAttentiveEncoder`.
     """
     attention = _attention_layers(width, depth, heads, feed_forward, positions, window)
     model: Model[list[Floats2d], list[Floats2d]] = chain(list2ragged(), *attention, ragged2list())

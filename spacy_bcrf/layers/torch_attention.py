@@ -29,8 +29,7 @@ class Window(NamedTuple):
 def split_into_windows(lengths: Sequence[int], size: int) -> list[Window]:
     """Split sequences into windows of at most `size` tokens that overlap by half.
 
-    A sequence of at most `size` tokens is one window. Each token's vector comes from the window in
-    which the token is farthest from the nearer end.
+    A token's vector comes from the window in which it is farthest from the nearer end.
     """
     windows = []
     offset = 0
@@ -82,10 +81,7 @@ class AttentionLayer(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Self-attention layers over windows of ragged sequences.
-
-    width, depth, heads, feed_forward, positions, window: see `SelfAttentiveEncoder`.
-    """
+    """Self-attention over windows of ragged sequences. Options: see `SelfAttentiveEncoder`."""
 
     def __init__(
         self,

@@ -17,8 +17,7 @@ from spacy_bcrf.layers.compiled.matching import recognizes_thinc
 class Accelerated:
     """What `accelerate` did.
 
-    swapped: (component, layer) of each layer that runs compiled.
-    kept: (component, layer, reason) of each layer of spaCy's CNN that the kernels do not cover.
+    swapped: (component, layer) of compiled layers. kept: (component, layer, reason) of others.
     """
 
     swapped: list[tuple[str, str]] = field(default_factory=list)
@@ -31,15 +30,11 @@ def accelerate(nlp: Language, cache_size: int | None = None) -> Accelerated:
     It swaps the functions of hashed embeddings and Maxout window encoders in all components,
     disabled ones too, such as spaCy's `tok2vec`, `ner`, `tagger` and `parser`. Parameters stay in
     place, so `nlp.to_disk` writes a pipeline that spaCy alone loads. Outputs differ by rounding.
-    Other models, such as transformers, stay as they are.
+    Other models, such as transformers, stay.
 
-    cache_size: the number of distinct words whose embeddings a layer keeps between predictions.
-        None keeps the size of layers that run compiled already, and is 20,000 for others.
-
-    After code has written single rows of an embedding table in place, call `accelerate` again.
-
-    Raises ValueError, which names the component, if a parameter is not finite. Warns if it does not
-    recognize the layers of the installed Thinc.
+    cache_size: see `compile_layers`. After code has written single rows of an embedding table in
+    place, call `accelerate` again. Raises ValueError, which names the component, if a parameter is
+    not finite. Warns if it does not recognize the layers of the installed Thinc.
 
     >>> import spacy, spacy_bcrf
     >>> nlp = spacy.blank("en")
@@ -69,10 +64,7 @@ def accelerate(nlp: Language, cache_size: int | None = None) -> Accelerated:
 def make_callback(
     cache_size: int | None = None, precision: str | None = None
 ) -> Callable[[Language], Language]:
-    """Return a callback for `nlp.after_pipeline_creation` that accelerates the pipeline.
-
-    precision: without effect. Configs of 0.2.0.dev have it.
-    """
+    """Return an accelerating `nlp.after_pipeline_creation`. precision: without effect."""
     warn_of_precision(precision)
 
     def callback(nlp: Language) -> Language:

@@ -18,11 +18,9 @@ CANDIDATES = "candidates"
 def drop_uncertain(
     name: str, predicted: Predicted, control: Control | None, threshold: float | dict[str, float]
 ) -> NDArray[np.int32]:
-    """Return the tags without predictions below the threshold of their label.
+    """Return the tags without predictions below their threshold, see `precision_thresholds`.
 
     A dropped span is O, a dropped tag UNKNOWN.
-
-    name, control, threshold: see `precision_thresholds`.
     """
     minimum = precision_thresholds(name, predicted.codec.labels, control, threshold)
     if not minimum.any():
@@ -43,10 +41,9 @@ def precision_thresholds(
     control: Control | None,
     threshold: float | dict[str, float],
 ) -> NDArray[np.float64]:
-    """Return the least posterior of a prediction by label, 0 for any.
+    """Return the least posterior of a prediction by label, 0 for any. ValueError for others.
 
     name: of the component. threshold: of the labels that have none in a precision promise.
-    ValueError for unknown labels.
     """
     by_label = threshold if isinstance(threshold, dict) else dict.fromkeys(labels, threshold)
     if unknown := sorted(by_label.keys() - {*labels}):

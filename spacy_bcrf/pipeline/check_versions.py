@@ -14,10 +14,7 @@ def make_callback() -> Callable[[Language], Language]:
 
 
 def check_versions(nlp: Language) -> Language:
-    """Warn of each requirement in the meta data of a pipeline that the environment does not meet.
-
-    `spacy package` writes the requirements. RETURNS the pipeline.
-    """
+    """Warn of requirements in a pipeline's meta data that the environment lacks, and return it."""
     for text in nlp.meta.get("requirements", ()):
         required = Requirement(text)
         try:

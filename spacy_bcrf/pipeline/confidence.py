@@ -1,10 +1,8 @@
-"""Confidence and entropy of predictions.
+"""Confidence and entropy of predictions, in custom attributes. The later component wins.
 
-All probabilities are exact under the distribution of the head's own inference, at the component's
-temperature: a CRF, or the Markov chain of a Bregman CRF's arc marginals (`Inference.to_crf`). A
-component writes them to custom attributes. These are stored in `Doc.user_data`, so
-to_bytes, n_process and DocBin(store_user_data=True) keep them. If two components set the same
-attribute, the later one wins.
+All probabilities are exact under the distribution of the head's own inference (`Inference.to_crf`)
+at the component's temperature. `Doc.user_data` has them, so to_bytes, n_process and
+DocBin(store_user_data=True) keep them.
 """
 
 from collections.abc import Iterable
@@ -39,9 +37,8 @@ from .platt_scaling import PlattScaling
 class Predicted(NamedTuple):
     """A batch of predictions to annotate.
 
-    lengths: (B,) numbers of tokens. posterior: the chain of all probabilities, of C chains.
-    tags: int32 (C N,), before the codec keeps preset tags. calibration: of the reported
-    confidences.
+    lengths: (B,) numbers of tokens. posterior: of all probabilities, C chains. tags: int32 (C N,),
+    before the codec keeps preset tags. calibration: of the reported confidences.
     """
 
     docs: list[Doc]

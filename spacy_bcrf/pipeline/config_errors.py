@@ -23,10 +23,7 @@ def naming(path: str | Path) -> Iterator[None]:
 
 
 def explain_name(error: Exception) -> str:
-    """Return the message of an error in one line.
-
-    It has a hint for a wrong name in a config or a wrong file.
-    """
+    """Return the message of an error in one line, with a hint for a wrong name or file."""
     from spacy.util import registry
 
     if isinstance(error, UnicodeDecodeError):

@@ -1,7 +1,4 @@
-"""Factories of the components.
-
-Every `Language()` imports this module. So a factory imports its component only when called.
-"""
+"""Factories of the components. Every `Language()` imports them; they import when called."""
 
 from __future__ import annotations
 

@@ -23,12 +23,10 @@ from .codecs.span_group import has_space_edge
 
 
 class Gold(NamedTuple):
-    """Gold annotation of a batch.
+    """Gold annotation of a batch, of C chains and with C N rows, see `Codec`.
 
-    tags: int32 (N,) with UNKNOWN, or allowed tags, bool (N, T).
-    problems: by example, why training treats it as unannotated. rejections: wrong labelings.
-    lattice: the open tags (N, T) of the predicted documents, None if all are open. n_chains: C, see
-    `Codec`; all arrays have C N rows.
+    tags: int32 (N,) with UNKNOWN, or allowed tags, bool (N, T). problems: by example, why training
+    treats it as unannotated. rejections: wrong labelings. lattice: open tags (N, T), None for all.
     """
 
     tags: Array
@@ -136,10 +134,9 @@ def _find_partial(
     by_doc: Sequence[NDArray],
     problems: dict[int, str],
 ) -> None:
-    """Add problems of partial gold, for a head that needs a complete labeling.
+    """Add problems of partial gold, by misaligned tokens, for a head that needs all gold.
 
-    A complete reference has partial gold if its tokens are misaligned. ValueError for a partially
-    annotated reference: the head is the wrong choice for it.
+    ValueError for a partially annotated reference: the head is the wrong choice for it.
     """
     for i, (example, tags) in enumerate(zip(examples, by_doc, strict=True)):
         known = tags.sum(axis=1) == 1 if tags.dtype == bool else tags != UNKNOWN

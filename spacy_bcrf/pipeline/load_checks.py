@@ -16,10 +16,7 @@ def check_labels(name: str, labels: Any) -> None:
 
 
 def find_damaged(folder: str | Path) -> Path:
-    """Return the first JSON or MessagePack file of a pipeline that cannot be read, else the folder.
-
-    Neither spaCy nor thinc names it.
-    """
+    """Return the first file of a pipeline that spaCy and thinc cannot read, else the folder."""
     readers = dict.fromkeys(("meta.json", "strings.json", "cfg"), srsly.read_json)
     readers |= dict.fromkeys(("model", "key2row", "lookups.bin"), srsly.read_msgpack)
     for file in sorted(Path(folder).rglob("*")):
@@ -82,8 +79,7 @@ def check_loaded(
 ) -> None:
     """Raise ValueError if a saved component does not fit its config, or lacks weights.
 
-    loaded, configured: the options that define the tags, saved and in the config. tags: of the
-    component.
+    loaded, configured: the options that define the tags. tags: of the component.
     """
     name, trained_on = labeling.name, labeling.tags
     for key, value in configured.items():

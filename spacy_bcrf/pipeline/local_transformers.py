@@ -10,17 +10,13 @@ from spacy.language import Language
 def make_callback() -> Callable[[Language], Language]:
     """Return a callback for `initialize.before_init` that loads local transformers.
 
-    spacy-transformers loads them later anyway. But it looks for a missing directory on the Hugging
-    Face Hub, and its errors often do not name the model.
+    spacy-transformers looks for a missing directory on the Hub, and its errors do not name it.
     """
     return load_local_transformers
 
 
 def load_local_transformers(nlp: Language) -> Language:
-    """Load the transformers of a pipeline from their directories.
-
-    ValueError names the component and its directory, if this is missing or has no usable model.
-    """
+    """Load the transformers of a pipeline. ValueError names the component and a bad directory."""
     for name, pipe in nlp.pipeline:
         model: Any = getattr(pipe, "model", None)
         for node in model.walk() if hasattr(model, "walk") else ():

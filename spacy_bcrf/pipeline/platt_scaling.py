@@ -1,8 +1,7 @@
 """Platt scaling of confidences by group: by predicted label, or by length of the span.
 
-A temperature by label or length would change the chain: its posteriors would no longer come from
-one distribution over labelings. So groups have a map of the finished confidence each, after the
-temperature. It changes reported confidences only.
+A temperature by group would give posteriors that no distribution over labelings has. So each group
+maps the finished, reported confidences, after the temperature.
 """
 
 from collections import Counter
@@ -61,11 +60,10 @@ class PlattScaling:
     def fit(
         cls, by: str, confidence: Floats, correct: NDArray[np.bool_], keys: Sequence[str]
     ) -> "PlattScaling":
-        """Fit the maps of M predictions.
+        """Fit the maps of M predictions. confidence, correct: (M,). keys: their labels or lengths.
 
-        confidence, correct: (M,). keys: the label or the length of each prediction. A group of at
-        least MIN_GROUP predictions, right and wrong ones, has a map of its own. The last map is
-        fitted on all other predictions; if they are too few, on all predictions.
+        A group of MIN_GROUP predictions or more, right and wrong ones, has a map of its own. The
+        last map is of all others, or of all if they are too few.
         """
         names = np.array(keys, dtype=object)
         groups, maps = [], []
@@ -109,9 +107,9 @@ def _fit_map(confidence: Floats, correct: NDArray[np.bool_]) -> tuple[float, flo
 def _minimize(
     x: Floats, correct: NDArray[np.bool_], parameters: Floats, free: NDArray[np.bool_]
 ) -> tuple[float, float]:
-    """Minimize the objective of `_fit_map` over the free parameters, by Newton's method.
+    """Minimize the convex objective of `_fit_map` over free parameters. x: (2, M).
 
-    x: (2, M). The objective is strictly convex, and backtracking makes each step a descent.
+    Newton's method, where backtracking makes each step a descent.
     """
     identity = np.array([1.0, 0.0])
 

@@ -14,8 +14,7 @@ def predict_in_parts(
 ) -> list[Out | Exception]:
     """Predict a batch. If that fails, predict its halves, down to the items that fail.
 
-    report: receives the error of each batch that is halved, and its size. RETURNS for each item its
-    prediction, or the exception of an item that fails alone.
+    report: gets the error and the size of halved batches. RETURNS predictions, or exceptions.
     """
     try:
         return list(predict(batch))

@@ -32,9 +32,8 @@ BATCH_SIZE = 128
 class Prediction(NamedTuple):
     """The prediction of one document.
 
-    tags: int32 (n,). user_data: new entries of `Doc.user_data`. candidates: the spans of a recall
-    promise, None without one. spans: the predictions and their probabilities, None unless they may
-    overlap.
+    tags: int32 (n,). user_data: new entries of `Doc.user_data`. candidates: of a recall promise.
+    spans: with probabilities, if they may overlap.
     """
 
     tags: NDArray[np.int32]
@@ -44,10 +43,9 @@ class Prediction(NamedTuple):
 
 
 def batches(labeling: LabelingModel, stream: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
-    """Return batches of documents, of a sparse chain at most BATCH_SIZE.
+    """Return batches, of a sparse chain at most BATCH_SIZE, from where it does not gain.
 
-    It does not gain from more, but the garbage collector and the cache lose. ValueError for a size
-    below 1, with which spaCy's batches lose all documents.
+    ValueError for a size below 1, with which spaCy's batches lose all documents.
     """
     if not isinstance(size, int | np.integer) or size < 1:
         raise ValueError(f"[{labeling.name}] batch_size must be a positive integer, got {size!r}")
@@ -124,10 +122,7 @@ def describe(docs: Sequence[Doc], error: NotFiniteError) -> str:
 def predict(
     labeling: LabelingModel, codec: Codec, settings: Settings, docs: list[Doc]
 ) -> list[Prediction]:
-    """Return the tags of each document, and the user data of `annotate`.
-
-    ValueError: see `check_temperature`.
-    """
+    """Return tags and user data of each document. ValueError: see `check_temperature`."""
     if not docs:
         return []
     control, ops = settings.control, labeling.model.ops

@@ -32,11 +32,7 @@ MORE = 4
 
 
 class Alternative(NamedTuple):
-    """One labeling of a document.
-
-    annotation: the tag of each token, or the spans of the labeling.
-    probability: the probability of the whole labeling.
-    """
+    """One labeling, its tags or spans, and the probability of the whole labeling."""
 
     annotation: list[Any]
     probability: float
@@ -80,11 +76,10 @@ class Candidates(list[Candidate]):
 
 
 class PosteriorQueries:
-    """Posterior queries of every component.
+    """Posterior queries of every component. Earlier components have annotated the documents.
 
-    All earlier components must have annotated the documents. `ignore_annotation` ignores annotation
-    of the component's own kind, so its own output can be queried. Without it, preset entities stay,
-    as in prediction.
+    `ignore_annotation` ignores annotation of the component's own kind, so its own output can be
+    queried. Without it, preset entities stay, as in prediction.
     """
 
     def find_potentials(
@@ -141,10 +136,7 @@ class PosteriorQueries:
     def token_marginals(
         self: Component, docs: Iterable[Doc], *, ignore_annotation: bool = True
     ) -> list[NDArray[np.floating]]:
-        """Return the marginals (n, T) of each document: probabilities of the tags at each token.
-
-        The tags of chains side by side are in the order of `tags`.
-        """
+        """Return the marginals (n, T) of each document, in the order of `tags`."""
         found = []
         n_chains = self.codec.n_chains
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
@@ -204,8 +196,8 @@ class PosteriorQueries:
     ) -> tuple[Potentials, Predictions, NDArray[np.bool_], int]:
         """Return potentials, M predictions for `confidences`, and which are correct (M,).
 
-        Predictions that gold does not annotate, or leaves open, are left out. The last value is
-        their number.
+        And the number of predictions that gold does not annotate, or leaves open: they are left
+        out.
         """
         docs = [example.predicted for example in examples]
         potentials = self.find_potentials(docs, ignore_annotation)
@@ -238,10 +230,7 @@ class SpanQueries:
     def span_probabilities(
         self: Component, spans: Sequence[Span], *, ignore_annotation: bool = True
     ) -> list[float]:
-        """Return the probabilities of any spans of one document, such as those of a user.
-
-        ValueError for a label that the component does not have, and for spans of two documents.
-        """
+        """Return the probabilities of any spans of one document. ValueError for unknown labels."""
         if not spans:
             return []
         labels, doc = self.codec.labels, spans[0].doc
@@ -261,10 +250,7 @@ class SpanQueries:
         *,
         ignore_annotation: bool = True,
     ) -> list[Candidates]:
-        """Return the spans of each document with at least this probability, in order of the text.
-
-        Candidates may overlap.
-        """
+        """Return all spans of at least this probability, in order of the text. They may overlap."""
         codec, ops = self.codec, self.model.ops
         found = []
         for batch, posterior in _posteriors(self, docs, ignore_annotation):

@@ -20,11 +20,10 @@ from .sequence_labeler import SequenceLabeler
 def score_words(
     examples: Iterable[Example], *, attribute: str = "tag", **settings: Any
 ) -> dict[str, Any]:
-    """Return precision, recall and F of words, and of words with their tag.
+    """Return precision, recall and F of words by character offsets, and of words with their tag.
 
-    Words are compared by their character offsets. `token_p`, `token_r` and `token_f` are spaCy's.
-    `tagged_token_p`, `tagged_token_r` and `tagged_token_f` compare `attribute` too. They leave out
-    gold words without the attribute, and documents with unknown spaces.
+    `token_p`, `token_r` and `token_f` are spaCy's. The scores of `tagged_token` compare `attribute`
+    too, without gold words that lack it and documents with unknown spaces.
     """
     examples = list(examples)
     tagged = PRFScore()
@@ -65,9 +64,9 @@ class Segmenter(SpanQueries, SequenceLabeler):
     def cut(self, texts: Iterable[str], batch_size: int = 512) -> Iterator[list[str]]:
         """Yield the words of each text, the same as `[word.text for word in nlp(text)]`.
 
-        The tokens of `nlp` must be those of `CharTokenizer`. A sparse chain that reads nothing but
-        characters makes no documents, so it is three to four times as fast as `nlp.pipe`. Raises
-        ValueError for a text with a lone surrogate.
+        The tokens of `nlp` must be those of `CharTokenizer`. A sparse chain over characters alone
+        makes no documents: three to four times as fast. ValueError for a text with a lone
+        surrogate.
         """
         tokenizer = CharTokenizer(self.vocab)
         for batch in minibatch(texts, batch_size):

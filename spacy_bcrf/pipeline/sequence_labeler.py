@@ -130,8 +130,7 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
     def add_label(self, label: str) -> int:
         """Add a label and its tags. RETURNS 0 if the label exists, else 1.
 
-        The next use of the model appends the tags of all new labels at once. Errors: see
-        `settings.check_label`.
+        The next use of the model appends the tags of all new labels. Errors: see `check_label`.
         """
         if label in self.cfg["labels"]:
             return 0
@@ -349,10 +348,10 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
         nlp: Language | None = None,
         labels: Sequence[str] | None = None,
     ) -> None:
-        """Set the labels, by default all labels of the examples, and initialize the model.
+        """Set the labels, by default all of the examples, and initialize the model, see `training`.
 
-        It reads the examples once, and a chain with `two_pass` twice, see `training`. ValueError
-        for a config with another number of tags, or for losses that a sparse chain cannot learn.
+        It reads the examples once, with `two_pass` twice. ValueError for a config with another
+        number of tags, or for losses that a sparse chain cannot learn.
         """
         self._loss_terms()
         check_lexeme_norms(self.vocab, self.name)

@@ -50,11 +50,10 @@ class Control:
     """Thresholds on posteriors that keep a promise.
 
     promise: "precision": predictions below their label's threshold are dropped; "recall": all spans
-    from their label's threshold on are written to `Doc.spans["candidates"]`.
-    labels, thresholds: of the same length, thresholds in [0, 1] and above 0 for "recall".
-    temperature: of the posteriors that the thresholds are for. values, groups: the promised value
-    of each label, and the index of its promise, both empty if unknown. confidence, unit, max_units:
-    see `analysis.control`.
+    from it on are written to `Doc.spans["candidates"]`. labels, thresholds: of the same length,
+    thresholds in [0, 1] and above 0 for "recall". temperature: of the posteriors. values, groups:
+    the promised value of each label, and the index of its promise, both empty if unknown.
+    confidence, unit, max_units: see `analysis.control`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}
@@ -254,10 +253,9 @@ class Setting(Generic[T]):
 
 
 def record_changes(configured: dict[str, Any], current: dict[str, Any]) -> str:
-    """Return the settings to save as JSON text: name -> (configured, current).
+    """Return the settings that code has changed as JSON text: name -> (configured, current).
 
-    These are the settings that code has changed, and all with a "$", which spaCy doubles in a
-    config at every save.
+    And all with a "$", which spaCy doubles in a config at every save.
     """
     changed = {
         name: (configured[name], value)
@@ -275,9 +273,9 @@ def _single_dollars(value: Any) -> str:
 def apply_changes(
     name: str, changes: str, configured: dict[str, Any], change: Callable[[str, Any], None]
 ) -> None:
-    """Change saved settings again, unless the config sets another value than it did when saved.
+    """Change a component's saved settings again, unless the config's value is another one now.
 
-    name: of the component. ValueError for an unknown setting.
+    ValueError for an unknown setting.
     """
     for setting, (was_configured, value) in json.loads(changes).items():
         if setting not in configured:

@@ -33,10 +33,8 @@ def update_towards(
 ) -> float:
     """Make one gradient step towards target marginals (N, T), and return the loss.
 
-    The network of a head learns by `sgd`. The weights of a sparse linear chain make one AdaGrad
-    step a token, see `OnlineLearner.descend`; ValueError if its config sets l1.
-
-    Loss and errors: see `chain.distillation.distillation_loss`.
+    The network of a head learns by `sgd`, a sparse linear chain by AdaGrad, see
+    `OnlineLearner.descend`. Loss and errors: see `distillation_loss`; ValueError with l1.
     """
     set_dropout_rate(pipe.labeling.model, drop)
     potentials, backprop = pipe.labeling.model.begin_update(list(docs))
@@ -57,14 +55,11 @@ def rehearse(
 ) -> float:
     """Make one gradient step towards the marginals of an earlier copy of the component's model.
 
-    The teacher knows nothing of labels that the component got later. So both distributions are
-    conditioned on the teacher's tags, and later tags get no gradient. Documents with preset
-    annotation of later labels are left out.
-
-    teacher: None without a copy; then it warns and learns nothing.
-
-    Returns the loss, see `update_towards`. Raises ValueError if the model listens to the tok2vec of
-    another component, or cannot learn from gradients.
+    teacher: None without a copy; then it warns and learns nothing. The teacher knows no later
+    labels, so both distributions are conditioned on its tags, and later tags get no gradient.
+    Documents with preset annotation of later labels are left out. Returns the loss, see
+    `update_towards`. Raises ValueError if the model listens to another tok2vec, or cannot learn
+    from gradients.
     """
     if teacher is None:
         warnings.warn(
@@ -113,10 +108,7 @@ def _check_listeners(name: str, model: Model) -> None:
 def append_tags(
     potentials: Potentials, lengths: NDArray[np.int32], n_old: int, n_tags: int, n_chains: int
 ) -> Potentials:
-    """Append tags, or chains side by side, with the score 0.
-
-    lengths: of the documents. n_old: number of the chains of the potentials.
-    """
+    """Append tags, or chains to n_old ones, with the score 0. lengths: of the documents."""
     xp, transitions = potentials.xp, potentials.transitions
     unary = join_chains(potentials.unary, lengths, n_old, xp)
     if transitions.ndim == 3:  # equal in all chains of a document

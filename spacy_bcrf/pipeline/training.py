@@ -53,9 +53,8 @@ def learn_online(
 ) -> tuple[float, list[list[Example]]]:
     """Make an online step a document. RETURNS the loss, and groups that learn from gradients.
 
-    A document with incorrect spans of several tokens learns from the gradient of its likelihood.
-    gold: None with additional losses, which groups of GRADIENT_BATCH documents learn. Larger groups
-    would add up many steps in one direction.
+    These are documents with incorrect spans of several tokens. gold: None with additional losses,
+    which groups of GRADIENT_BATCH documents learn, since larger groups add up steps.
     """
     if gold is None:
         return 0.0, list(minibatch(examples, GRADIENT_BATCH))
@@ -115,10 +114,10 @@ def diverged(pipe: Component, docs: Sequence[Doc], error: NotFiniteError) -> Val
 
 @dataclass
 class Corpus:
-    """What one pass over the training data finds. It keeps no document but the sample.
+    """What one pass over the training data finds.
 
-    labels: all labels. used: the labels of spans. annotated: the labels in `annotated_labels`.
-    layers: see `Codec.count_layers`. n_trimmed: spans with whitespace at an edge.
+    labels: all. used: of spans. annotated: in `annotated_labels`. layers: see `Codec.count_layers`.
+    n_trimmed: spans with whitespace at an edge.
     """
 
     n_docs: int = 0
@@ -139,11 +138,9 @@ def read_corpus(
 ) -> Corpus:
     """Read the training data once: labels, features, problems of gold, and a sample.
 
-    ValueError without any label, and for data with labels outside of `labels`. A warning if labels
-    are given but no document has one.
-
-    labels: of the component, None for all labels of the data. set_labels: sets
-    them. It gets the labels found so far, so that the gold of a batch can be checked.
+    labels: of the component, None for all of the data. set_labels: gets the labels found so far, so
+    that the gold of a batch can be checked. ValueError without any label, and for data with others.
+    Warns if labels are given but no document has one.
     """
     if isinstance(labels, str):
         raise ValueError(f"[{pipe.name}] labels must be a list of strings, got {labels!r}")
@@ -184,11 +181,7 @@ def read_corpus(
 
 
 def check_pipeline(nlp: Language, name: str, model: Model, codec: Codec) -> None:
-    """Warn if another component of the pipeline writes the span group of this one.
-
-    Warn too if the config loads word vectors, and no component reads them, and if the reader of a
-    corpus loses its partial annotation.
-    """
+    """Warn of components that write one span group, of unread vectors, and of lossy readers."""
     key = codec.settings.get("spans_key")
     for other in nlp.pipe_names if key is not None else ():
         writes = "doc.spans" in nlp.get_pipe_meta(other).assigns
@@ -251,8 +244,7 @@ def fit_first_chains(pipe: Component, get_examples: Callable[[], Iterable[Exampl
 def _check_corpus(pipe: Component, corpus: Corpus) -> None:
     """Compare the labels of the component, which are set, with the training data.
 
-    ValueError without any label, and for unknown labels, also in settings. Warnings for data
-    without annotation, and for labels that only `annotated_labels` has.
+    ValueError without labels and for unknown ones. Warnings for missing annotation.
     """
     name, codec = pipe.name, pipe.codec
     nothing = f"[{name}] {{}}none of the {corpus.n_docs} training documents has {codec.what}. "

@@ -1,7 +1,6 @@
 """Uncertainty of documents, for active learning (Settles 2012, ch. 2).
 
-A long document has a larger entropy and a less probable best labeling than a short one. So the
-measures of a whole document sort by length. The measures per token and per entity do not.
+Measures of a whole document sort by length. The measures per token and per entity do not.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,13 +60,11 @@ def measure_entities(
 ) -> NDArray[np.float64]:
     """Return uncertainties (B,), the mean over possible entities, 0 for a document without one.
 
-    sequences: the spans of each document, in each of its chains side by side, with a probability of
-    at least MIN_CANDIDATE. A possible entity is the most probable span of a chain and all its spans
-    that overlap it; the next one is the most probable of the other spans. Its outcomes are its
-    spans and, with the rest of the probability, none. Spans of different chains are independent, so
-    they are no outcomes of one entity.
-    entropy: of the outcomes, in nats. confidence: 1 - p(best). margin: 1 - (p(best) - p(second
-    best)).
+    sequences: the spans of each document and chain with a probability of at least MIN_CANDIDATE. A
+    possible entity is the most probable span of a chain and all spans that overlap it; then of the
+    others. Its outcomes are these spans and, with the rest of the probability, none. Chains are
+    independent. entropy: of the outcomes, in nats. confidence: 1 - p(best). margin: 1 - (p(best) -
+    p(second best)).
     """
     measure = _OF_OUTCOMES[by]
     found = [[measure(p) for p in _find_outcomes(spans)] for spans in sequences]

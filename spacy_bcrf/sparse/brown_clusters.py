@@ -5,28 +5,25 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from .cluster_words import find_paths
-from .word_counts import Checkpoint, WordCounts
+from .word_counts import NO_STATE, Checkpoint, WordCounts
 
 SAVE_EVERY = 2000
 """Merges between two states."""
 
 
 def brown_clusters(
-    counts: WordCounts, n_clusters: int, state: Checkpoint | None = None
+    counts: WordCounts, n_clusters: int, state: Checkpoint = NO_STATE
 ) -> dict[str, str]:
     """Return each word's path of bits in the tree of merges.
 
     The words enter a window of `n_clusters` clusters in the order of their frequency. When there is
     one cluster more, the two merge whose merge costs least mutual information of neighbouring
-    clusters (Brown et al. 1992; Liang 2005, section 4.2). In the end, the clusters of the window
-    merge to a tree.
-
+    clusters (Brown et al. 1992; Liang 2005, section 4.2). In the end, the clusters merge to a tree.
     state: where to save the merges, and to go on from.
 
-    O(V C (C + k)) for V words, C clusters and k clusters beside a word, because a merge changes the
-    costs only where the smaller of both clusters has neighbours.
+    O(V C (C + k)) for V words, C clusters and k clusters beside a word: a merge changes the costs
+    only where the smaller of both clusters has neighbours.
     """
-    state = state or Checkpoint(None)
     window = Window(counts, n_clusters + 1)
     saved = state.load()
     start = 0
@@ -109,8 +106,7 @@ class Window:
             (self._before[word], self._n[:, slot]),
         ):
             known = self.slots[neighbours] >= 0
-            found = np.bincount(self.slots[neighbours[known]], numbers[known], len(line))
-            line[:] = found
+            line[:] = np.bincount(self.slots[neighbours[known]], numbers[known], len(line))
         nothing = np.zeros(len(self._n))
         self._change(slot, nothing, nothing)
 
@@ -142,10 +138,7 @@ class Window:
         return np.where(is_open, costs, np.inf)
 
     def _change(self, slot: int, after: NDArray, before: NDArray) -> None:
-        """Correct `_pairs` for a change of the counts of a cluster.
-
-        after, before: (S,) its old counts with the clusters after and before it.
-        """
+        """Correct `_pairs` for a change. after, before: (S,) old counts of a cluster."""
         for new, old in ((self._n[slot], after), (self._n[:, slot], before)):
             at = np.flatnonzero(new != old)
             change = _h(new[at, None], new) - _h(old[at, None], old)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from .brown_clusters import by_word, f
-from .word_counts import Checkpoint, WordCounts
+from .word_counts import NO_STATE, Checkpoint, WordCounts
 
 SMOOTHING = 0.1
 """Added to the counts of pairs of letters."""
@@ -20,19 +20,15 @@ def clark_clusters(
     n_clusters: int,
     passes: int = 10,
     seed: int = 0,
-    state: Checkpoint | None = None,
+    state: Checkpoint = NO_STATE,
 ) -> dict[str, str]:
-    """Return the class of each word, a number.
+    """Return the class of each word, a number. O(passes V C k) for k classes beside a word.
 
-    The exchange algorithm moves one word at a time to the class that raises most the likelihood of
-    the class bigrams and of the words' letters (Clark 2003). A Markov chain of letters for each
-    class takes the place of his hidden Markov model. It ends when a pass moves no word.
-
+    The exchange algorithm moves one of V words at a time to the one of C classes that raises most
+    the likelihood of the class bigrams and of the words' letters (Clark 2003), until a pass moves
+    none. A Markov chain of letters for each class takes the place of his hidden Markov model.
     state: where to save the classes after each pass, and to go on from.
-
-    O(passes V C k) for V words, C classes and k classes beside a word.
     """
-    state = state or Checkpoint(None)
     model = Classes(counts, n_clusters)
     saved = state.load()
     # The most frequent words get classes of their own, and the others a random one.
@@ -49,10 +45,7 @@ def clark_clusters(
 
 
 class Classes:
-    """Words in C classes, and the log-likelihood of class bigrams and letters.
-
-    classes: (V,).
-    """
+    """Words in C classes (V,), and the log-likelihood of class bigrams and letters."""
 
     def __init__(self, counts: WordCounts, n_classes: int) -> None:
         n_words = len(counts.words)
@@ -119,10 +112,7 @@ class Classes:
         self.classes[word] = to
 
     def _gains(self, word: int, after: NDArray, before: NDArray, own: float) -> NDArray:
-        """Return what the log-likelihood gains by the word in each class, (C,).
-
-        The letters gain their probability under the class without the word.
-        """
+        """Return the gain (C,) of log-likelihood by the word in each class, which lacks it."""
         n, diagonal = self._n, np.diag(self._n)
         right, left = np.flatnonzero(after), np.flatnonzero(before)
         gains = (f(n[:, right] + after[right]) - self._f[:, right]).sum(axis=1)

@@ -28,11 +28,9 @@ def cluster_words(
     """Cluster words by their neighbours, and return each word's path of bits in a binary tree.
 
     Word vectors are the truncated SVD of the positive pointwise mutual information of words and
-    their left and right neighbours (Levy and Goldberg 2014). K-means clusters the vectors, and
-    Ward's method joins the clusters to a tree. The words come in the order of their frequency.
-
-    read: returns the sentences, each a sequence of words. It is called twice.
-    min_freq: least number of occurrences of a word.
+    their left and right neighbours (Levy and Goldberg 2014), see `cluster_vectors`. The words come
+    in the order of their frequency. read: returns the sentences, each a sequence of words; called
+    twice. min_freq: least number of occurrences of a word.
 
     Raises ValueError if fewer words than clusters are frequent enough, and ImportError naming the
     extra without scikit-learn. O(N) memory for N tokens at most.
@@ -50,7 +48,7 @@ def cluster_vectors(
 ) -> dict[str, str]:
     """Cluster words by the directions of their vectors (V, D), and return each word's path.
 
-    K-means on batches above `MANY` words. ValueError for more clusters than words.
+    K-means, on batches above `MANY` words. ValueError for more clusters than words.
     """
     cluster = require("sklearn.cluster", "clusters")
     if not 2 <= n_clusters <= len(words):
@@ -65,10 +63,7 @@ def cluster_vectors(
 
 
 def load_brown_clusters(lang: str) -> dict[str, str]:
-    """Load the Brown clusters of the package spacy-lookups-data: each word's path of bits.
-
-    Raises ValueError naming the package if there are none of the language.
-    """
+    """Load the paths of spacy-lookups-data by word. ValueError names it for other languages."""
     tables = registry.lookups.get_all().get(lang, {})
     if "lexeme_cluster" not in tables:
         raise ValueError(
@@ -84,8 +79,7 @@ def load_brown_clusters(lang: str) -> dict[str, str]:
 def _neighbour_ppmi(sentences: Iterable[Sequence[str]], ids: dict[str, int]) -> Any:
     """Return the PPMI of W words and their neighbours, a sparse (W, 2 (W + 1)) matrix.
 
-    The columns are left neighbours, then right ones; the last of each half is any other word, or
-    the end of the sentence.
+    Left neighbours, then right ones; the last of each half is any other word, or the end.
     """
     sparse = require("scipy.sparse", "clusters")
     n = len(ids)

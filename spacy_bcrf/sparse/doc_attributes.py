@@ -29,10 +29,7 @@ _BOUNDS = (0, 1, 2, 5, 10)
 
 
 def positions(doc: Doc) -> Values:
-    """Return classes of the distances from both ends: 0, 1, 2, 3 to 5, 6 to 10, more.
-
-    Without sentence boundaries the document counts as one sentence.
-    """
+    """Return classes of the distances from both ends of the sentence, or of the document."""
     spans = list(doc.sents) if doc.has_annotation("SENT_START") else [doc[:]]
     return [
         [f"start {_class(i)}", f"end {_class(len(span) - 1 - i)}"]
@@ -59,19 +56,13 @@ def repeated_case(doc: Doc) -> Values:
 
 
 def elsewhere(doc: Doc, attribute: str, offset: int) -> Values:
-    """Return the values of a string attribute next to the other occurrences of each word.
-
-    offset: 0 for the occurrence itself, -1 and 1 for the token before and after it.
-    """
+    """Return the values of a string attribute at other occurrences, or the offset -1 or 1."""
     hashes: Any = doc.to_array([attribute.upper()])
     return _of_others(doc, [doc.vocab.strings[value] for value in hashes.ravel().tolist()], offset)
 
 
 def _of_others(doc: Doc, values: Sequence[str], offset: int) -> Values:
-    """Return the distinct values, sorted, at an offset from other occurrences of each word.
-
-    Only the `MOST` most frequent values of a word count.
-    """
+    """Return the distinct values, sorted, at an offset from other occurrences of each word."""
     near = [values[j] if 0 <= j < len(doc) else "" for j in range(offset, len(doc) + offset)]
     words: list[Hashable] = [token.lower for token in doc]
     by_word: dict[Hashable, Counter[str]] = defaultdict(Counter)

@@ -49,14 +49,12 @@ _PLAIN = (*word_attributes.PLAIN, *doc_attributes.PLAIN, FREQUENCY, VECTOR, POOL
 class Features:
     """Templates over documents, which turn tokens into 64-bit feature keys.
 
-    compiled: the templates over arrays of values.
-    columns: the spaCy token attributes in the templates.
-    attributes: the ids of ORTH and of the columns, which extraction reads.
-    listed: the attributes that need the whole document, such as extensions and gazetteers; a token
-        can have several values of one.
+    compiled: the templates over arrays of values. columns: the spaCy token attributes in the
+    templates. attributes: the ids of ORTH and of the columns. listed: the attributes that need the
+    whole document and can have several values, such as extensions and gazetteers.
 
-    Raises TemplateError if a template is malformed or has an unknown attribute. An extension can be
-    set later, and vectors too: extraction raises TemplateError if they are still missing.
+    Raises TemplateError for a malformed template or an unknown attribute; extraction, for an
+    extension or vectors that are still missing.
     """
 
     def __init__(
@@ -137,11 +135,9 @@ class Features:
                 parse_terciles(tables[name])
 
     def keys(self, docs: Sequence[Doc], held_out: bool = False) -> tuple[Keys, NDArray[np.int64]]:
-        """Extract the feature keys of documents.
+        """Extract the feature keys of documents, uint64, and starts int64 (N + 1,).
 
-        Returns keys uint64 and starts int64 (N + 1,). Token i has keys[starts[i]:starts[i + 1]].
-
-        held_out: see `FirstPass.values`.
+        Token i has keys[starts[i]:starts[i + 1]]. held_out: see `FirstPass.values`.
         """
         if not docs:
             return np.zeros(0, "uint64"), np.zeros(1, "int64")

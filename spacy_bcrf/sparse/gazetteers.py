@@ -35,13 +35,11 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Gazetteers:
-    """Named lists of phrases.
+    """Named lists of phrases, whose tokens blanks separate.
 
-    sources: for each name the phrases, or the path of a file, see `read_phrases`. Blanks separate
-        the tokens of a phrase.
-
-    `load` reads the files when a model is initialized. The saved model contains the phrases. A
-    list is kept as one string, and a matcher has 64 bits for each beginning of a phrase.
+    sources: for each name the phrases, or the path of a file, see `read_phrases`, which `load`
+    reads when a model is initialized. The saved model contains the phrases. A list is one string,
+    and a matcher has 64 bits for each beginning of a phrase.
     """
 
     def __init__(self, sources: Mapping[str, str | Sequence[str]]) -> None:
@@ -54,13 +52,6 @@ class Gazetteers:
     @property
     def phrases(self) -> dict[str, list[str]]:
         return {name: text.split("\n") if text else [] for name, text in self._texts.items()}
-
-    def copy(self) -> Gazetteers:
-        return _restore(self._sources, self._texts)
-
-    def __reduce__(self) -> tuple:
-        # Matchers depend on a vocabulary, so another process makes its own.
-        return _restore, (self._sources, self._texts)
 
     def load(self) -> None:
         read = {
@@ -78,11 +69,15 @@ class Gazetteers:
         self._matchers: dict[str, _Matcher] = {}
         self._words: dict[str, tuple[Any, NDArray[np.uint8]]] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Copies make their own matchers, which depend on a vocabulary.
+        return {**self.__dict__, "_matchers": {}, "_words": {}}
+
     def find(self, name: str, words: Words, exact: bool = False) -> NDArray[np.int8]:
         """Match the phrases of a list; of overlapping matches only the longest, then first, counts.
 
-        exact: whether case matters. Returns the place of each of N tokens in its phrase (N,): the
-        index in `PLACES`, -1 outside of phrases. U is a phrase of one token.
+        exact: whether case matters. Returns the place of each token in its phrase (N,): the index
+        in `PLACES`, where U is a phrase of one token, -1 outside of phrases.
         """
         if name not in self._matchers:
             self._matchers[name] = _Matcher(self._texts[name])
@@ -106,10 +101,7 @@ class Gazetteers:
         return places
 
     def find_partial(self, name: str, word: str) -> Iterator[str]:
-        """Yield the positions B, I, L, U that a word has in any phrase of a list.
-
-        The word alone decides: the phrase need not follow in the text.
-        """
+        """Yield the positions B, I, L, U that a word alone has in any phrase of a list."""
         if name not in self._words:
             self._words[name] = _index_words(self._texts[name])
         index, found = self._words[name]
@@ -133,10 +125,7 @@ class Words:
 
 
 class _Matcher:
-    """The beginnings of phrases, as hashes of 64 bits.
-
-    Two phrases or texts have the same hash by chance in one of about 2^64 / (number of hashes).
-    """
+    """The beginnings of phrases, as hashes of 64 bits, which collide in about one of 2^64 / n."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -164,10 +153,7 @@ class _Matcher:
     def find(
         self, words: NDArray[np.uint64], ends: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the starts and the numbers of tokens of all matches.
-
-        words: (N,) hashes. ends: (N,) one past the last token of each token's document.
-        """
+        """Return the starts and the numbers of tokens of all matches. words, ends: see `Words`."""
         starts, sizes = [np.zeros(0, "int64")], [np.zeros(0, "int64")]
         at, keys, n = np.arange(len(words)), np.zeros(len(words), dtype="uint64"), 0
         while len(at):
@@ -184,10 +170,7 @@ class _Matcher:
 
 
 class _Hashes:
-    """Distinct hashes in order. Their first bits give the place to look at.
-
-    It takes 9 to 13 bytes a hash, where a `Dictionary` takes 40 to 72.
-    """
+    """Distinct hashes in order, 9 to 13 bytes each. Their first bits give the place to look at."""
 
     def __init__(self, keys: NDArray[np.uint64]) -> None:
         self.keys = np.unique(np.append(keys, np.iinfo("uint64").max))
@@ -252,11 +235,11 @@ def _index_words(text: str) -> tuple[Any, NDArray[np.uint8]]:
 
 
 def read_phrases(path: Path) -> list[str]:
-    """Read the distinct phrases of a file.
+    """Read the distinct phrases of a file. CorpusError if it cannot be read or has no phrase.
 
     A line of `.tsv` has a phrase before its first tab, a line of `.jsonl` a string or an object
     with `FIELDS`, and a line of another file is a phrase. A folder is a spaCy knowledge base, whose
-    aliases are phrases. Raises CorpusError if it cannot be read or has no phrase.
+    aliases are phrases.
     """
     if path.is_dir():
         found: Iterator[str] = iter(_read_aliases(path))
@@ -307,9 +290,3 @@ def _read_aliases(path: Path) -> list[str]:
 def _join_phrases(phrases: Sequence[str]) -> str:
     words = (" ".join(phrase.split()) for phrase in phrases)
     return "\n".join(filter(None, words))
-
-
-def _restore(sources: Mapping[str, str | Sequence[str]], texts: dict[str, str]) -> Gazetteers:
-    new = Gazetteers(sources)
-    new._set(texts)
-    return new

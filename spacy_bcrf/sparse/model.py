@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import pairwise
 from sys import getsizeof
@@ -52,22 +53,19 @@ class _Counts:
 class SparseChain:
     """Templates, the dictionary from feature keys to rows of weights, and the learner.
 
-    templates: see `templates`. Raises TemplateError if one cannot be parsed.
-    settings: how the learner learns.
-    min_freq, gazetteers, feature_dropout, two_pass: see `layers.linear_chain.LinearChain`. With a
-        min_freq of 1, the chain also adds the features that first occur in training. Templates over
-        the annotation of an earlier component need that.
-    tables: clusters for templates such as `cluster.name[0]`.
-    scorers: foreign taggers. Each one has templates of its scores at a token and its neighbours, if
-        `templates` has none of its own.
-    template_set: the name of the set of the templates, if any. A chain saved with the same name
-        keeps the templates that it was trained with, because a later version can change the set.
+    templates: see `bcrf.linear.templates`. Raises TemplateError if one cannot be parsed. settings:
+    how the learner learns. min_freq, gazetteers, feature_dropout, two_pass: see `LinearChain`. With
+    a min_freq of 1, the chain also adds the features that first occur in training, which templates
+    over the annotation of an earlier component need. tables: clusters for templates such as
+    `cluster.name[0]`. scorers: foreign taggers. Each one has templates of its scores at a token and
+    its neighbours, if `templates` has none of its own. template_set: the name of the set of the
+    templates, if any. A saved chain of the same name keeps its templates, because a later version
+    can change the set.
 
-    n_chains: number of chains side by side, see `OnlineLearner`. `initialize` reads it.
-    full: whether saved weights are float32, not float16, and inference is in float64. An import
-        sets it, so that marginals equal those of the other library.
-
-    `dictionary` and `learner` exist after `initialize` or `from_bytes`.
+    n_chains: number of chains side by side, see `OnlineLearner`. `initialize` reads it. full:
+    whether saved weights are float32, not float16, and inference is in float64, so that marginals
+    of an import equal those of the other library. `dictionary` and `learner` exist after
+    `initialize` or `from_bytes`.
     """
 
     dictionary: Any
@@ -169,8 +167,8 @@ class SparseChain:
     def count(self, docs: Sequence[Doc]) -> None:
         """Count the features of documents, after `start_counting`.
 
-        With a template of `frequency`, it keeps the documents until `initialize`: only the whole
-        corpus says which words are frequent.
+        A template of `frequency` keeps them until `initialize`: only the corpus says what is
+        frequent.
         """
         counts = self._counts
         assert counts is not None
@@ -188,10 +186,9 @@ class SparseChain:
                 counts.missing = self.features.still_missing(counts.missing, batch)
 
     def initialize(self, docs: Sequence[Doc], n_tags: int) -> None:
-        """Set all weights to 0, for the features counted since `start_counting`.
+        """Set all weights to 0, for the features since `start_counting`, or of the documents.
 
-        docs: to count, if `start_counting` has not been called. With min_freq > 1, warns of
-        templates whose attributes have no values in the documents.
+        With min_freq > 1, warns of templates whose attributes have no values in the documents.
         """
         for scorer in self.scorers:
             scorer.keeps = True
@@ -228,10 +225,9 @@ class SparseChain:
             learner.set_pairs(pairs)
 
     def start_from_scores(self, tags: Sequence[str]) -> None:
-        """Set the weights of foreign labels, so that the chain starts from the sources' decoding.
+        """Set the weights of foreign labels after `initialize`, to start from sources' decoding.
 
-        tags: the names of the tags of one chain. Tags without a foreign label start from 0. Call it
-        after `initialize`.
+        tags: the names of the tags of one chain. Tags without a foreign label start from 0.
         """
         texts = {
             f"{SCORE}.{scorer.name}[0]": scorer
@@ -256,9 +252,8 @@ class SparseChain:
             learner.weights = weights
 
     def rows(self, docs: Sequence[Doc], add: bool = False, held_out: bool = False) -> Rows:
-        """Look up the features of N tokens.
+        """Look up the features of N tokens. add: whether unknown features get rows or are left out.
 
-        add: whether unknown features get new rows; otherwise the result omits them.
         held_out: whether the documents are training data, see `FirstPass.values`.
         """
         keys, starts = self.features.keys(docs, held_out=held_out)
@@ -267,8 +262,7 @@ class SparseChain:
     def _training_rows(self, docs: Sequence[Doc]) -> Rows:
         """Look up the features of N tokens, and add new ones if min_freq is 1.
 
-        The next pass reuses the rows of a document. Beyond `CACHED` bytes in all, the chain forgets
-        the oldest documents.
+        Keeps the rows of each document for the next pass, at most `CACHED` bytes.
         """
         add = self.min_freq == 1
         if any(attribute.name != POOLED for attribute in self.features.listed):
@@ -293,8 +287,7 @@ class SparseChain:
     def potentials(self, docs: Sequence[Doc], constraints: Constraints | None = None) -> Potentials:
         """Compute the potentials of the documents.
 
-        constraints: a second-order chain needs them before its weights, see
-            `OnlineLearner.add_pairs`.
+        constraints: a second-order chain needs them before its weights, see `add_pairs`.
         """
         learner = self.learner
         weights, n_states = learner.weights, learner.n_states
@@ -316,10 +309,9 @@ class SparseChain:
         lattice: NDArray[np.bool_] | None = None,
         constraints: Constraints | None = None,
     ) -> float:
-        """Make one online step a document and return the sum of the losses.
+        """Make one online step a document, see `OnlineLearner.step`. RETURNS the sum of the losses.
 
-        gold, lattice, errors: see `OnlineLearner.step`. constraints: None keeps those of the last
-        step.
+        constraints: None keeps those of the last step.
         """
         learner, rows = self._prepare(docs)
         if constraints is not None:
@@ -329,13 +321,10 @@ class SparseChain:
     def begin_update(self, docs: Sequence[Doc]) -> tuple[Potentials, Callable[[Potentials], None]]:
         """Compute the potentials for a gradient step, and return the function that makes it.
 
-        The function takes the gradient with respect to the potentials, see
-        `OnlineLearner.descend`. Kept features count 1 / (1 - feature_dropout) times in the
-        potentials, but once in the gradient. This is an approximation: AdaGrad divides a gradient
-        by the root of 1 + the sum of its squares, so the factor nearly cancels once that sum is
-        large.
-
-        Raises ValueError with l1 or order 2, which need `step`.
+        It takes their gradient, see `OnlineLearner.descend`. Kept features count 1 / (1 -
+        feature_dropout) times in the potentials, but once in the gradient: AdaGrad divides a
+        gradient by the root of 1 + the sum of its squares, so the factor nearly cancels. ValueError
+        with l1 or order 2.
         """
         self.learner.check_descends()
         learner, rows = self._prepare(docs)
@@ -351,10 +340,7 @@ class SparseChain:
         return potentials, lambda gradient: learner.descend(rows, lengths, gradient)
 
     def drop_features(self, rows: Rows, rng: np.random.Generator | None = None) -> Rows:
-        """Return the features without a random share, `feature_dropout`.
-
-        rng: None for NumPy's global generator, which spaCy seeds.
-        """
+        """Return the features without a random share. rng: None for NumPy's own generator."""
         if not self.feature_dropout:
             return rows
         draw = np.random.random if rng is None else rng.random
@@ -370,18 +356,14 @@ class SparseChain:
         return learner, rows
 
     def change_settings(self, settings: OnlineSettings) -> None:
-        """Learn with other settings from now on.
-
-        The averages and the rates of AdaGrad restart from the present weights.
-        """
+        """Learn with other settings from now on, from the present weights: averages restart."""
         self.settings = settings
         self.from_bytes(self.to_bytes())
 
     def resize_tags(self, matching: NDArray[np.int64], n_chains: int = 1) -> None:
         """Append tags whose weights are the mean of the weights of matching old tags.
 
-        n_chains: the number of chains side by side. New tags of several are those of new chains.
-
+        n_chains: the number of chains side by side; new tags are then those of new chains.
         matching: (new tags, K) old tags, see `chain.label_resize`.
         """
         old = self.learner
@@ -418,10 +400,7 @@ class SparseChain:
         self.learner.weights = weights
 
     def to_bytes(self) -> bytes:
-        """Serialize the chain, see `model_bytes`. Returns b"" if it has no weights yet.
-
-        The chain forgets the rows that it keeps for the next pass of a training.
-        """
+        """Serialize the chain, see `model_bytes`; b"" without weights. Forgets kept rows."""
         self._forget_rows()
         return pack(self.save()) if self.is_ready else b""
 
@@ -449,13 +428,11 @@ class SparseChain:
     def from_bytes(self, data: bytes) -> "SparseChain":
         """Load the bytes that `to_bytes` returned; b"" changes nothing.
 
-        Raises ValueError if the bytes are damaged, if they lack phrases or tables of the templates,
-        if the format version or the templates differ, and if the bytes have order 2 and the
-        settings order 1. The chain then stays unchanged. Templates of two versions of the same
-        `template_set` may differ.
-
-        While it loads, there are the arrays of `unpack`, a float32 array with T rounded up to whole
-        vector registers, and the kernel's copies of it.
+        Raises ValueError if the bytes are damaged or lack phrases or tables of the templates, if
+        the format version or the templates differ, and if only the bytes have order 2. The chain
+        then stays unchanged. Templates of two versions of the same `template_set` may differ.
+        Meanwhile there are the arrays of `unpack`, a float32 array of whole vector registers, and
+        the kernel's copies of it.
         """
         return self.load(unpack(data)) if data else self
 
@@ -500,12 +477,10 @@ class SparseChain:
     def add_weights(self, data: bytes) -> None:
         """Take the weights of a trained chain with the same tags and templates, by feature.
 
-        Features that the chain does not have yet are added. Features of the chain alone keep their
-        weights. Gazetteers, word frequencies and the number of sequences stay.
-
-        data: what `to_bytes` of the other chain returned. Raises ValueError if it is damaged or
-        untrained, if it has order 2, and if templates, clusters or number of tags differ. The chain
-        then stays unchanged.
+        data: what `to_bytes` of the other chain returned. New features are added, features of this
+        chain alone keep their weights, and so do gazetteers, word frequencies and the number of
+        sequences. Raises ValueError if the bytes are damaged, untrained or of order 2, and if
+        templates, clusters or number of tags differ. The chain then stays unchanged.
         """
         learner = self.learner
         saved = unpack(data) if data else None
@@ -567,10 +542,7 @@ def _is_pooled(text: str) -> bool:
 
 
 def pair_keys(n_tags: int) -> NDArray[np.uint64]:
-    """Return the feature keys (T + 1, T) of pairs of neighbouring tags, `[first, second]`.
-
-    The last row is for the start of a sequence and its first tag.
-    """
+    """Return the feature keys (T + 1, T) of pairs of tags, `[first, second]`; the last starts."""
     return np.concatenate([_keys_after(a, n_tags) for a in (*range(n_tags), START)]).reshape(
         n_tags + 1, n_tags
     )
@@ -603,5 +575,5 @@ def _restore(
     data: bytes,
 ) -> "SparseChain":
     phrases, tables = lexicons
-    copies = phrases.copy(), tables.copy()
+    copies = copy(phrases), tables.copy()
     return SparseChain(templates, settings, min_freq, *copies, **options).from_bytes(data)

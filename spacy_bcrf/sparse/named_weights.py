@@ -22,10 +22,7 @@ _ROUNDING = 1e-4
 
 
 class Weight(NamedTuple):
-    """Weight of a feature or of a transition for a tag.
-
-    For a transition, `tag` is the second tag, and `feature` names the first tag.
-    """
+    """Weight of a feature, or of a transition from the tag that `feature` names, for a tag."""
 
     tag: str
     feature: str
@@ -38,8 +35,8 @@ class Weight(NamedTuple):
 class Choice(NamedTuple):
     """Comparison of a token's tag with the second-best tag, its rival.
 
-    reasons: (name, score of the tag minus score of the rival), largest absolute value first. They
-        add up to the difference of the scores of the two labelings.
+    reasons: (name, score of the tag minus that of the rival), largest absolute value first. They
+    add up to the difference of both labelings.
     """
 
     tag: int
@@ -54,10 +51,7 @@ class Choice(NamedTuple):
 
 
 def name_features(chain: SparseChain, docs: Iterable[Doc], rows: NDArray) -> dict[int, str]:
-    """Find the names of features, by row, in documents, since a model has only their keys.
-
-    Features that do not occur in the documents have no name.
-    """
+    """Find the names of features in documents, by row: a model has only their keys."""
     wanted = np.zeros(chain.learner.n_features, dtype=bool)
     wanted[rows] = True
     wanted[chain.learner.pairs] = False
@@ -102,10 +96,9 @@ def feature_weights(
 ) -> list[Weight]:
     """List the nonzero weights of features, tag by tag.
 
-    names: names of features by row. The key replaces a missing name. Pairs of tags, the features of
-        a second-order chain, have names of their own.
-    rows: (T, n) features of each tag; None for all, largest absolute weight first.
-    weight: see `explain_choice`.
+    names: by row. The key replaces a missing name. Pairs of tags, in a second-order chain, have
+    names of their own. rows: (T, n) features of each tag; None for all, largest first. weight: see
+    `explain_choice`.
     """
     weights = _features(chain)
     names = names | _name_pairs(chain, tags)
@@ -130,10 +123,7 @@ def _name_pairs(chain: SparseChain, tags: list[str]) -> dict[int, str]:
 
 
 def general_weights(chain: SparseChain, tags: list[str], weight: float = 1.0) -> list[Weight]:
-    """List the nonzero weights of transitions and of the bias, start and end, tag by tag.
-
-    weight: see `explain_choice`.
-    """
+    """List the nonzero weights of transitions, bias, start and end, tag by tag."""
     weights, n = chain.learner.weights, chain.learner.n_states
     # Chains side by side share the transitions, which are shown for the first one.
     return [
@@ -170,13 +160,10 @@ def explain_choice(
 ) -> Choice:
     """Compare the tag of token i with its rival, the other tag of highest marginal probability.
 
-    potentials: potentials of the document under its constraints; a rival that they forbid scores
-        -inf.
-    best: int32 (n,) the labeling. The tags of all other tokens stay the same.
-    marginals: (n, T).
-    weight: the weight of the chain in a sum of potentials. One reason is the rest of the sum.
-    first_tag: the first column of the tags among the weights of chains side by side.
-    known: `name_known(chain, doc)`, which callers with several tokens compute once a document.
+    potentials: of the document under its constraints; a rival that they forbid scores -inf. best:
+    int32 (n,) the labeling. The tags of all other tokens stay. marginals: (n, T). weight: of the
+    chain in a sum of potentials, whose rest is one reason. first_tag: the first column of the tags
+    among chains side by side. known: `name_known(chain, doc)`, for several tokens.
     """
     tag = int(best[i])
     others = marginals[i].copy()

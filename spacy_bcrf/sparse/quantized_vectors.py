@@ -20,7 +20,7 @@ VECTOR = "vector"
 def measure_terciles(vectors: Any) -> dict[str, str]:
     """Return both terciles of each dimension, over all vectors but zeros: `{"1": "-0.5 0.25"}`.
 
-    Raises ValueError if there are no vectors, or floret vectors, whose rows are not words.
+    ValueError without vectors, or for floret vectors, whose rows are not words.
     """
     _check_vectors(vectors)
     data = to_numpy(vectors.data)
@@ -38,10 +38,7 @@ def check_dimensions(terciles: Mapping[str, str], dimensions: Sequence[int] | No
 
 
 def parse_terciles(terciles: Mapping[str, str]) -> NDArray[np.float64]:
-    """Return the terciles as an array (2, D).
-
-    Raises ValueError if they are not two ascending finite numbers for each dimension from 1 to D.
-    """
+    """Return the terciles (2, D). ValueError unless they are ascending finite numbers."""
     try:
         found = [tuple(map(float, terciles[str(d + 1)].split())) for d in range(len(terciles))]
         bounds = np.array([(low, high) for low, high in found]).reshape(-1, 2).T
@@ -55,12 +52,9 @@ def parse_terciles(terciles: Mapping[str, str]) -> NDArray[np.float64]:
 def quantize(
     terciles: Mapping[str, str], dimensions: Sequence[int] | None, doc: Doc
 ) -> list[list[str]]:
-    """Return the values of each token, none for a word without a vector.
+    """Return the values of each token, none for a word without a vector. dimensions: None for all.
 
-    dimensions: ascending; None for all.
-
-    Raises ValueError if the vocabulary has no vectors, floret vectors, or another number of
-    dimensions than the terciles.
+    ValueError without vectors, for floret vectors, or for another number of dimensions.
     """
     vectors = doc.vocab.vectors
     _check_vectors(vectors)

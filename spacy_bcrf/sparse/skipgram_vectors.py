@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 from bcrf.io.extras import require
 
-from .word_counts import Checkpoint, Read
+from .word_counts import NO_STATE, Checkpoint, Read
 
 RATES = 0.025, 0.0001
 """gensim's first and last learning rate."""
@@ -31,19 +31,16 @@ def train_vectors(
     epochs: int = 5,
     threads: int = 1,
     seed: int = 0,
-    state: Checkpoint | None = None,
+    state: Checkpoint = NO_STATE,
 ) -> tuple[list[str], NDArray[np.float32]]:
     """Return V words in the order of their frequency, and their vectors (V, dimensions).
 
     Skip-grams with negative sampling (Mikolov et al. 2013), by gensim. Several threads give another
-    result each time.
-
-    read: called once, and once an epoch. window: most words between a word and its neighbour.
-    state: where to save the weights after each epoch, and to go on from. ImportError naming the
-    extra without gensim, ValueError without words.
+    result each time. read: called once, and once an epoch. window: most words between a word and
+    its neighbour. state: where to save the weights after each epoch, and to go on from. ImportError
+    naming the extra without gensim, ValueError without words.
     """
     word2vec = require("gensim.models.word2vec", "clusters")
-    state = state or Checkpoint(None)
     sentences = _Sentences(read)
     model = word2vec.Word2Vec(
         vector_size=dimensions, window=window, sg=1, min_count=min_freq, workers=threads, seed=seed

@@ -70,11 +70,7 @@ class Chain(Protocol):
 
 
 class FirstPass:
-    """The first chain, and what it says of words elsewhere in a document.
-
-    chain: a first-order chain without `pooled`. It has weights after `fit`, or from a file.
-    tags: the names of its tags.
-    """
+    """The first chain, without `pooled`, the names of its tags, and what it says."""
 
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
@@ -88,9 +84,8 @@ class FirstPass:
         """Learn from documents, and keep the cross-fitted values of each one.
 
         A document's values come from a chain that learned from the other four of five folds.
-        Documents of the same words share a fold.
-
-        gold: as for `OnlineLearner.step`. tags: the names of the tags, of all chains side by side.
+        Documents of the same words share a fold. gold: as for `OnlineLearner.step`. tags: of all
+        chains.
         """
         chain, self.tags, self._held_out = self.chain, list(tags), {}
         chain.n_chains = n_chains
@@ -122,10 +117,7 @@ class FirstPass:
         self.tags, self._held_out = list(tags), {}
 
     def values(self, docs: Sequence[Doc], held_out: bool = False) -> list[Values]:
-        """Return the values of each document, none before `fit`.
-
-        held_out: take the cross-fitted values of training documents.
-        """
+        """Return the values of each document, none before `fit`. held_out: cross-fitted ones."""
         known = self._held_out if held_out else {}
         if known and all(key in known for key in map(_words, docs)):
             return [known[_words(doc)] for doc in docs]
@@ -144,10 +136,7 @@ class FirstPass:
 
 
 def are_long(orths: NDArray[np.uint64], lengths: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return which documents have `LEAST_SENTENCES` sentences or more.
-
-    orths: (N,) hashes of the words of documents of these lengths.
-    """
+    """Return which documents have `LEAST_SENTENCES` sentences or more. orths: (N,) hashes."""
     ends = np.isin(orths, _ENDS)
     ends[lengths.cumsum()[lengths > 0] - 1] = True
     doc = np.repeat(np.arange(len(lengths)), lengths)
@@ -161,11 +150,10 @@ def pool(
     is_punct: NDArray[np.bool_],
     lengths: NDArray[np.int32],
 ) -> Values:
-    """Return the values of N tokens in documents of these lengths.
+    """Return the values of N tokens in documents of these lengths. O(N log N + N T L), L labels.
 
     posterior: (N, T), of all chains side by side. orths: (N,) hashes of the words. is_punct: (N,)
     tokens without values.
-    O(N log N + N T L) for L labels.
     """
     labels, of_label, of_longer = _group(tags)
     doc = np.repeat(np.arange(len(lengths)), lengths)

@@ -33,8 +33,7 @@ class WordCounts(NamedTuple):
 def count_words(read: Read, n_clusters: int, min_freq: int) -> WordCounts:
     """Count the words that occur at least `min_freq` times, and their pairs within sentences.
 
-    read: called twice. Memory for the words, the distinct pairs and `CHUNK` tokens. ValueError if
-    fewer words than clusters are frequent enough.
+    read: called twice. Memory for words, distinct pairs and `CHUNK` tokens. ValueError: see below.
     """
     words = frequent_words(read, n_clusters, min_freq)
     ids = {word: i for i, word in enumerate(words)}
@@ -79,8 +78,7 @@ def _chunks(sentences: Iterable[Sequence[str]], ids: dict[str, int]) -> Iterator
 class Checkpoint:
     """A file with the state of a long computation, so that a killed one goes on.
 
-    path: None keeps no state. identity: describes the computation; the state of another one is
-    ignored.
+    path: None keeps none. identity: of the computation; the state of another one is ignored.
     """
 
     def __init__(self, path: Path | None, identity: str = "") -> None:
@@ -105,3 +103,6 @@ class Checkpoint:
     def remove(self) -> None:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
+
+
+NO_STATE = Checkpoint(None)

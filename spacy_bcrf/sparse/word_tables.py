@@ -26,12 +26,11 @@ _BITS = re.compile("[01]+")
 
 
 class WordTables:
-    """Named tables from words to strings.
+    """Named tables from words to strings, which the saved model contains.
 
-    clusters: for each name the clusters by word, or the path of a file. Its lines are
-        `word<TAB>cluster`, or `bits<TAB>word<TAB>count` as Liang's brown-cluster writes them.
-
-    `load` reads the files when a model is initialized. The saved model contains the tables.
+    clusters: for each name the clusters by word, or the path of a file that `load` reads when a
+    model is initialized: `word<TAB>cluster`, or `bits<TAB>word<TAB>count` as Liang's brown-cluster
+    writes.
     """
 
     def __init__(self, clusters: Mapping[str, str | Mapping[str, str]]) -> None:
@@ -55,7 +54,7 @@ class WordTables:
     def count(self, words: Iterable[str]) -> None:
         """Make the table of `frequency`: class k has 2^k to 2^(k+1) - 1 occurrences, up to k = 15.
 
-        The table omits class 0, so that a word of one occurrence equals an unknown word.
+        Class 0 is left out, so that a word of one occurrence equals an unknown word.
         """
         counts = Counter(words)
         self.tables[FREQUENCY] = {
@@ -66,10 +65,7 @@ class WordTables:
         self.tables = dict(tables)
 
     def find_cluster(self, name: str, lengths: Iterable[int] | None, word: str) -> Iterator[str]:
-        """Yield the prefixes of a word's cluster, and without lengths the whole cluster.
-
-        The first length beyond the cluster yields the whole cluster, further ones nothing.
-        """
+        """Yield the prefixes of a word's cluster, up to the whole cluster, which has no lengths."""
         table = self.tables[f"{CLUSTER}.{name}"]
         return _prefixes(table.get(word) or table.get(word.lower(), ""), lengths)
 

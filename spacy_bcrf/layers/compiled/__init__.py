@@ -1,9 +1,8 @@
 """spaCy's CNN with compiled forward and backward passes, on the parameters of Thinc's layers.
 
-`compile_layers` replaces the functions of two kinds of layers in a model: hashed embeddings that a
-Maxout mixes (spaCy's MultiHashEmbed), and Maxout window encoders (MaxoutWindowEncoder). Parameters,
-dimensions and attributes stay where they are. So bytes of a model load into spaCy's own layers, and
-the other way round. On a GPU, Thinc's functions run.
+`compile_layers` replaces the functions of hashed embeddings that a Maxout mixes (MultiHashEmbed)
+and of Maxout window encoders. Parameters, dimensions and attributes stay, so bytes of a model load
+into spaCy's own layers, and the other way round. On a GPU, Thinc's functions run.
 """
 
 import json
@@ -29,15 +28,12 @@ class Layers:
 def compile_layers(model: Model, cache_size: int | None = None) -> Layers:
     """Let the embeddings and encoders of spaCy's CNN in a model run compiled, in place.
 
-    cache_size: the number of distinct words whose embeddings an embedding layer keeps between
-        predictions; 0 keeps none. With static vectors it keeps none either. None keeps the number
-        of layers that are compiled already. For others it means CACHE_SIZE.
+    cache_size: number of distinct words whose embeddings a layer without static vectors keeps
+    between predictions. None keeps the number of layers that are compiled already, else CACHE_SIZE.
 
-    A layer notices changed parameters, except for code that writes single rows of embedding tables
-    into their arrays. After that, call `compile_layers` again.
-
-    Raises ValueError if a parameter is not finite, or for a negative `cache_size`. Layers before
-    the one with such a parameter run compiled then.
+    A layer notices changed parameters, except single rows of embedding tables that code writes in
+    place: then call `compile_layers` again. Raises ValueError for a negative `cache_size`, and for
+    a parameter that is not finite; earlier layers run compiled then.
     """
     if cache_size is not None and cache_size < 0:
         raise ValueError(f"cache_size must be at least 0, got {cache_size}")
@@ -74,10 +70,7 @@ def warn_of_precision(precision: str | None) -> None:
 
 
 def embedded_columns(model: Model) -> list[int]:
-    """Return the attributes of tokens that a model's compiled layers embed.
-
-    None on a GPU: Thinc's layers run there, and read the documents themselves.
-    """
+    """Return the attributes of tokens that compiled layers embed, none on a GPU."""
     found = (
         Embedding.of(node)
         for node in model.walk()

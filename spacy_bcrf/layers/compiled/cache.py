@@ -22,9 +22,8 @@ class Cache:
     def has(self, tables: list[Any], learns: bool) -> bool:
         """Return whether the embeddings are of these tables.
 
-        Thinc changes parameters in two ways: it sets new arrays, or an optimizer writes into arrays
-        that have a gradient. Of other arrays only a sample is read, which notices code that changes
-        whole tables in place. Reading all takes longer than the prediction of a short text.
+        Thinc sets new arrays, or an optimizer writes into arrays with a gradient. Of others only a
+        sample is read, because reading all takes longer than the prediction of a short text.
         """
         if not learns and all(map(is_, tables, self._tables)):
             return kernels.fingerprint(tables, sample=True) == self._sample

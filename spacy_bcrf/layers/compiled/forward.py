@@ -135,11 +135,7 @@ class _Keys:
 
 
 class State:
-    """What a compiled layer keeps between calls. Copies, bytes and pickles of a model leave it out.
-
-    Thinc's models cannot be keys of weak references, and bytes leave out attributes that msgpack
-    does not know.
-    """
+    """What a compiled layer keeps between calls. Copies, bytes and pickles leave it out."""
 
     def __init__(self, cache_size: int):
         self.cache_size = cache_size
@@ -164,10 +160,7 @@ def _parts(model: Model, kind: Any) -> Any:
 
 
 class _Views(list[Any]):
-    """Views of the rows of documents, and the array that has all rows.
-
-    The encoder takes the array, because joining the views costs as much as a tenth of its time.
-    """
+    """Views of the rows of documents, and the array of all rows, because joining takes long."""
 
     def __init__(self, rows: Any, lengths: list[int]):
         ends = list(accumulate(lengths))

@@ -1,6 +1,6 @@
 """Recognition of spaCy's CNN in a model, by the functions of Thinc's layers.
 
-A match returns the parts of a layer, None for a layer of another kind, or raises `Unsupported`.
+A match returns the parts of a layer, None for another kind, or raises `Unsupported`.
 """
 
 from dataclasses import dataclass

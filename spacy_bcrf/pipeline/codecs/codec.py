@@ -47,10 +47,8 @@ Unit = Literal["token", "span", "word"]
 class Codec(Protocol):
     """One kind of annotation as T tags: reads gold, builds the lattice, writes predictions.
 
-    A method with a body has a default: no partial annotation, any label, all promises.
-
-    Shapes: B documents have N tokens in all, one document has n. `Values` are (N, A) for A
-    attributes.
+    A method with a body has a default. B documents have N tokens in all, one document has n.
+    `Values` are (N, A) for A attributes.
     """
 
     settings: dict[str, str]
@@ -149,10 +147,7 @@ class Codec(Protocol):
         return self.find_labels(doc)
 
     def find_spans(self, doc: Doc) -> list[Span]:
-        """Return the annotated spans of a gold document, valid or not.
-
-        A tag or a word is a span of one token.
-        """
+        """Return the annotated spans of a gold document, valid or not, tags as one token each."""
 
     def probabilities(self, doc: Doc, spans: Sequence[Span]) -> list[float | None]:
         """Return the probabilities that a component has written of these spans, None without."""
@@ -175,9 +170,9 @@ class Codec(Protocol):
         """Return gold annotation aligned with the predicted tokens, and problems by example."""
 
     def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
-        """Return gold tags, and a mask (N,) of tokens with unknown labels.
+        """Return gold int32 (N,), UNKNOWN without annotation, or the allowed tags, bool (N, T).
 
-        Gold is int32 (N,), UNKNOWN without annotation, or the allowed tags, bool (N, T).
+        And a mask (N,) of tokens with unknown labels.
         """
 
     def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
@@ -233,10 +228,7 @@ class Codec(Protocol):
         raise NotImplementedError(f"{self.what} are no spans")
 
     def candidates(self, posterior: Potentials, threshold: float, ops: Ops) -> SpanArrays:
-        """Return all spans of at least this probability in order of the text.
-
-        A tag is a span of one token.
-        """
+        """Return all spans of at least this probability in order of the text, tags as tokens."""
 
     def make_span(self, doc: Doc, start: int, end: int, label: int) -> Span:
         """Return a span of a document. label: the index of its label."""
@@ -303,10 +295,7 @@ class Codec(Protocol):
     def outside_posteriors(
         self, posterior: Potentials, spans: Predictions, ops: Ops
     ) -> NDArray[np.floating]:
-        """Return the probabilities (M,) that no span touches the tokens of spans.
-
-        Of chains side by side, no span of the same label.
-        """
+        """Return the probabilities (M,) that no span of the same chain touches spans."""
         raise NotImplementedError
 
     def confidences(

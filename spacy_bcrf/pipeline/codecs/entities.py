@@ -47,10 +47,7 @@ class EntityCodec(PartialSpanCodec):
         incorrect_spans_key: str | None = INCORRECT,
         ambiguous_spans_key: str | None = AMBIGUOUS,
     ) -> None:
-        """scheme: BILUO, BIO or BIES.
-        incorrect_spans_key, ambiguous_spans_key: span groups of gold documents with incorrect and
-        ambiguous spans, see `annotation.partial`; None to ignore them.
-        """
+        """scheme: BILUO, BIO or BIES. The keys name groups of `annotation.partial`, or None."""
         restrictions = (
             f"the scheme {scheme}, preset entities, sentence starts or whitespace at an edge"
         )

@@ -20,14 +20,13 @@ MAX_LAYERS = 4
 class Layers:
     """Which chain has which labels, and which span belongs to which layer.
 
-    Each label has a chain for each of its layers. The k-th layer has the k-th outermost spans of
-    the label. The labels of an exclusive group share their chains. C is the number of chains, L of
-    labels, K the largest number of labels of a chain.
+    Each of L labels has a chain for each of its layers; the k-th layer has its k-th outermost
+    spans. The labels of an exclusive group share their chains. C is the number of chains, K the
+    largest number of labels of a chain.
 
     units: the labels (<= K) of each chain, and its layer from 0 on. labels: (C, K) the index of the
     label of each slot, -1 for none. chains: (L, layers) the chains of each label, -1 for none.
-    slots: (L,) the slot of each label in its chains. places: chains and slot by the value of a
-    label.
+    slots: (L,) of the labels. places: chains and slot by the value of a label.
     """
 
     def __init__(self, layers: int | None, exclusive: Sequence[Sequence[str]]) -> None:
@@ -69,19 +68,14 @@ class Layers:
         self.slots = np.array([slot for _, slot in places], dtype="int64")
 
     def name_tags(self, states: Sequence[str]) -> list[str]:
-        """Return the names of the tags of all chains. states: the tags of one, with its slots.
-
-        A name is the state in the chain, the labels, and the layer from 2 on.
-        """
+        """Return the tags of all chains: state, labels, layer from 2 on. states: tags of slots."""
         return [_name(state, *unit) for unit in self.units or [((), 0)] for state in states]
 
     def find_missing(self, labels: Sequence[str]) -> set[str]:
         return {*self._groups} - {*labels}
 
     def place(self, doc: Doc, spans: Iterable[Span]) -> Iterator[tuple[int, int, int, int, str]]:
-        """Yield start, end, label and layer of each distinct span, outer spans first.
-
-        Whitespace at an edge is trimmed.
+        """Yield start, end, label and layer of each distinct span, trimmed, outer spans first.
 
         The layer counts from 1; 0 for a span that no layer can hold, with the reason.
         """
@@ -112,10 +106,7 @@ class Layers:
     def describe(
         self, labels: Sequence[str], counts: Mapping[tuple[str, int], int]
     ) -> tuple[str, str]:
-        """Return the numbers of chains and layers, and of spans that no layer holds, or nothing.
-
-        counts: of the training data, see `count`.
-        """
+        """Return the numbers of chains and layers, and of counted spans in no layer, or ""."""
         layers = dict(zip(labels, (self.chains >= 0).sum(axis=1).tolist(), strict=True))
         some = ", ".join(f"{label} has {n} layers" for label, n in layers.items() if n > 1)
         said = f"{self.n_chains} chains: {some or 'one layer'}{', all others one' * bool(some)}"
@@ -138,7 +129,7 @@ def choose_layers(
 ) -> dict[str, int]:
     """Return the least number of layers of each label that hold ENOUGH of its spans, if above 1.
 
-    counts: of the training data, see `Layers.count`. known: the layers of labels without a span.
+    counts: see `Layers.count`. known: the layers of labels without a span.
     """
     found = dict(known)
     for label in {label for label, _ in counts}:

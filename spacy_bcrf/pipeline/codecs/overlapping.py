@@ -34,10 +34,8 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
     """Spans that may overlap, as chains of a scheme's tags side by side.
 
     `Layers` says which chain has which spans. The chains of a document are independent given the
-    text, so the probability that a span is in one of its layers is 1 - prod (1 - p).
-
-    A document with n tokens has C n rows of tags: all tokens in the first chain, then in the second
-    and so on. Values (N, C) are 0 without annotation, else 1 + the tag.
+    text, so a span is in one of its layers with probability 1 - prod (1 - p). Values (N, C) are 0
+    without annotation, else 1 + the tag.
     """
 
     tag_unit: ClassVar[Unit] = "span"
@@ -157,10 +155,9 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
     def constrain(
         self, example: Example, partial: PartialAnnotation, values: Values, allowed: Bools
     ) -> list[tuple[int, Bools]]:
-        """Apply partial annotation, see `Codec.constrain`.
+        """See `Codec.constrain`. A span or token of one of several labels leaves their chains open.
 
-        A span or token that is one of several labels leaves the chains of these labels open: no
-        lattice of one chain says that another one has the span.
+        No lattice of one chain says that another one has the span.
         """
         rejected = []
         for chain, tags in enumerate(np.split(allowed, self.n_chains)):
@@ -309,8 +306,8 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
     ) -> tuple[NDArray, Potentials, NDArray, NDArray]:
         """Return the places of spans in all layers of their labels.
 
-        RETURNS the spans (K,) by index, the potentials of the sequences that they are in, since
-        only these need their marginals, and the starts and ends (K,) in them.
+        RETURNS spans (K,) by index, the potentials of their sequences, and starts and ends (K,)
+        there.
         """
         starts, ends, labels = (np.asarray(part) for part in predictions)
         lengths = ops.to_numpy(posterior.lengths).astype("int64")

@@ -24,8 +24,7 @@ from .spans import SpanCodec, check_group_name
 class SpanGroupCodec(SpanCodec):
     """Flat spans as tags of a scheme, under sentence starts and whitespace.
 
-    Gold is the span group of the reference, even if it is empty. A reference without the group is
-    unannotated. `write` replaces the group.
+    A reference without the span group is unannotated, one with an empty group has no spans.
     """
 
     def __init__(self, scheme: str, spans_key: str, also: str = "", **settings: str) -> None:

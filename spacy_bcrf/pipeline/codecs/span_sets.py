@@ -20,11 +20,9 @@ def score_span_set(
 ) -> float:
     """Return the log of the summed exp(score) of all labelings of L layers with these spans.
 
-    A span may be in one layer or in several. The forward algorithm over joint states: a state says
-    which span each layer is in, and all spans at a token are in some layer.
-
-    unary: (L, n, T). transitions: (T, T), or (L, n, T, T) from each token to the next. tags: of the
-    slots.
+    The forward algorithm over joint states: the span of each layer, and all spans at a token are in
+    some layer. unary: (L, n, T). transitions: (T, T), or (L, n, T, T) from each token to the next.
+    tags: of the slots.
     """
     n_layers, length = unary.shape[:2]
     if not length:

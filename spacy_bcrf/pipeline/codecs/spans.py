@@ -48,10 +48,7 @@ def check_dollars(option: str, value: str) -> None:
 
 
 class SpanCodec(Codec):
-    """Flat spans as tags of a scheme. See `Codec`.
-
-    Values (N, 2) are ENT_IOB and ENT_TYPE, as spaCy stores entities.
-    """
+    """Flat spans as tags of a scheme. Values (N, 2) are ENT_IOB and ENT_TYPE. See `Codec`."""
 
     what: str
     where_lost = "spaCy drops spans whose offsets do not match tokens, and warns. "

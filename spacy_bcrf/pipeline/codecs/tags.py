@@ -127,10 +127,7 @@ class TagCodec(Codec):
         return ids, (ids < 0) & (values[:, 0] != 0) & ~np.isin(values[:, 0], self._wrong)
 
     def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
-        """Return the allowed tags by token, and problems by example.
-
-        As for spaCy's tagger, the gold tag "!N" allows all tags but N.
-        """
+        """Return the allowed tags by token, and problems. "!N" allows all but N, as for spaCy."""
         found, problems = read_allowed_tags(examples)
         for i, example in enumerate(examples):
             if not np.isin(example.reference.to_array(self._ids[0]), self._wrong).any():

@@ -23,11 +23,7 @@ from .tags import check_attribute, check_upos
 
 
 class WordCodec(SpanCodec):
-    """Words as spans of characters in the scheme BIES. Whitespace is O.
-
-    Words do not cross sentence starts. Gold is the words of the reference, aligned with the
-    characters of the predicted document.
-    """
+    """Words as spans of characters, tokens of the prediction, in the scheme BIES. Space is O."""
 
     what = "words with a tag"
     where_lost = ""
@@ -65,10 +61,7 @@ class WordCodec(SpanCodec):
         return read_gold(examples, 2, partial(read_words, attribute=self._ids[0]))
 
     def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
-        """Return gold tags, and a mask (N,) of characters with unknown labels.
-
-        A word without a tag allows the tags of its boundaries with every label.
-        """
+        """See `Codec.encode`. A word without a tag allows its boundaries with every label."""
         iob, types = values.T
         untagged = ((iob == BEGIN) | (iob == INSIDE)) & (types == 0)
         if not untagged.any() or not self._label_values:
