@@ -60,7 +60,7 @@ def _share(text: str) -> float:
 
 def _mask(args: argparse.Namespace) -> None:
     if not args.by_label:
-        check_output_file(args.output, args.corpus)
+        check_output_file(args.output, ".spacy", args.corpus)
     docs = list(tqdm(read_corpus(args.corpus), "reading", delay=1, unit="docs"))
     for i, doc in enumerate(docs):
         if len(doc) and not doc.has_annotation("ENT_IOB", require_complete=True):

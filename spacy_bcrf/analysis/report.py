@@ -39,9 +39,8 @@ class Report(Result):
             if difference["p"] is not None:
                 line += f" (p = {difference['p']:.4f})"
         for row in self.values["calibration"][:1]:
-            line += (
-                f", calibration error {row['error']:.3f} (calibrated: {row['expected_error']:.3f})"
-            )
+            line += f", calibration error {row['error']:.3f}, of perfectly calibrated "
+            line += f"probabilities {row['expected_error']:.3f}"
         for row in self.values["promises"]:
             reached = "-" if row["reached"] is None else f"{row['reached']:.3f}"
             line += f", {row['kind']} {row['promised']:g} promised, {reached} reached"

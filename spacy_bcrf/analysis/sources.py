@@ -123,6 +123,8 @@ def read_sources(path: Path, nlp: Language) -> tuple[tuple[str, ...], list[Sourc
     """
     try:
         config = Config().from_disk(path)
+    except OSError:
+        raise
     except Exception as error:  # configparser and JSON raise their own
         raise ValueError(f"{path}: is no config: {error}") from None
     labels, sections = config.get("aggregate", {}).get("labels"), config.get("sources")

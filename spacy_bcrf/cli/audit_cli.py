@@ -50,9 +50,9 @@ def audit_cli(
 
     with exit_on(TypeError, stopped=RESUMES):
         inputs = corpus, None if source is None else Path(source)
-        check_output_file(output, *inputs)
+        check_output_file(output, ".jsonl .json", *inputs)
         if page is not None:
-            check_output_file(page, *inputs)
+            check_output_file(page, ".html", *inputs)
             if page.resolve() == output.resolve():
                 raise ValueError(f"{page}: is --output already; expected another file for --page")
         check_corpus(corpus)

@@ -15,6 +15,9 @@ from .paths import check_output_file, draw, print_notes
 
 Grouping = Literal["label", "length"]
 
+FEW = 100
+"""With fewer predictions, a note says that they are few."""
+
 
 def calibrate_cli(
     model: Model,
@@ -51,7 +54,7 @@ def calibrate_cli(
     from .labeler import check_destination, load_labeler, read_gold, store
 
     if plot is not None:
-        check_output_file(plot, dev)
+        check_output_file(plot, ".png", dev)
     check_destination(model, dev, output, inplace)
     if not no_plot:
         require("matplotlib", "plot")
@@ -62,6 +65,11 @@ def calibrate_cli(
         found = calibrate(nlp, gold, name, by=by, n_bins=n_bins)
     typer.echo(f"{name}: {found.n:,} predictions, {100 * found.accuracy:.2f}% right")
     notes = describe_labels(f"{name} of {model}", set(found.unknown), set())
+    if found.n < FEW:
+        notes.append(
+            f"{found.n:,} predictions are few to fit a temperature, which may be far off; expected "
+            f"gold documents with {FEW} or more"
+        )
     print_notes([*notes, *note_left_out(found.n_left_out, name)])
     for what, table in found.tables.items():
         typer.echo(
@@ -78,5 +86,5 @@ def calibrate_cli(
     target = store(nlp, output, model, name)
     if not no_plot:
         draw(found, plot or target / f"calibration-{name}.png")
-    step = spacy_command("bcrf", "control", target, "NEW.spacy")
+    step = spacy_command("bcrf", "control", target, "NEW.spacy", pipe=pipe)
     return f"{step}, documents that are not in {dev}"

@@ -61,11 +61,11 @@ def clusters_cli(
 
     if brown == (texts is not None):
         raise ValueError("expected either a file of texts or --brown")
-    check_output_file(output, texts)
+    check_output_file(output, ".tsv .txt", texts)
     if vectors is not None:
         if kind != "skipgram":
             raise ValueError(f"--vectors needs --kind skipgram, got {kind}")
-        check_output_file(vectors, texts)
+        check_output_file(vectors, ".txt .vec", texts)
     if texts is None:
         paths = load_brown_clusters(lang)
     else:
@@ -103,4 +103,4 @@ def clusters_cli(
     write_text(output, "".join(f"{word}\t{path}\n" for word, path in paths.items()))
     typer.echo(f"{output}: {len(paths):,} words in {len(set(paths.values())):,} clusters")
     init = "init", "--output", "config.cfg", "--train", "TRAIN"
-    return spacy_command("bcrf", *init, "--clusters", output)
+    return spacy_command("bcrf", *init, clusters=output, lang=lang)

@@ -51,7 +51,7 @@ def combine_cli(
         )
     typer.echo(f"sum: log-likelihood per token {found.log_likelihoods['sum']:.4f}")
     store(found.nlp, output)
-    return spacy_command("bcrf", "calibrate", output, dev, "--output", "calibrated")
+    return spacy_command("bcrf", "calibrate", output, dev, output="calibrated", pipe=pipe)
 
 
 def name_parts(models: list[str]) -> list[str]:

@@ -75,7 +75,7 @@ def control_cli(
     if is_table:
         check_corpus(dev)
         if plot is not None:
-            check_output_file(plot, dev)
+            check_output_file(plot, ".png", dev)
             require("matplotlib", "plot")
     elif (recall is None) == (precision is None):
         raise ValueError("expected either --recall or --precision, such as --precision 0.95")
@@ -116,7 +116,7 @@ def control_cli(
         typer.echo(f"{found.n_candidates / max(1, found.n_docs):.2f} candidates a document")
     print_notes([*found.notes, ASSUMPTION])
     target = store(nlp, output, model, name)
-    return spacy_command("bcrf", "report", target, "TEST.spacy", "--output", "report.html")
+    return spacy_command("bcrf", "report", target, "TEST.spacy", output="report.html", pipe=pipe)
 
 
 def read_label_promises(options: Sequence[str]) -> dict[tuple[str, ...], float]:

@@ -166,7 +166,7 @@ def convert_cli(
     report = partial(tqdm.write, file=sys.stderr)
     paths = [file for path in inputs for file in find_annotations(path) or [find_file(path)]]
     if not shard:
-        check_output_file(output, *paths)
+        check_output_file(output, ".spacy", *paths)
 
     def reader(path: Path) -> Reader | str:
         has_columns = bool(word_column or tag_column or ent_column)
@@ -182,7 +182,7 @@ def convert_cli(
         if word_column is None and not (tag_column or has_words(path, word)):
             raise ValueError(
                 f"{path}: column {word} has numbers, not words, and no column has entity tags; "
-                "expected --word-column, with --ent-column or --tag-column"
+                "expected `convert --word-column`, with --ent-column or --tag-column"
             )
         tags = {tag for column in entities for tag in column_values(path, column)}
         if ent_column is None and not tags & {"O", "o"}:
@@ -214,7 +214,7 @@ def convert_cli(
         report=report,
     )
     if ent_key is not None and counts.tokens and not counts.scheme:
-        report(f"no word has an entity tag under the key {ent_key!r} (see --ent-key)")
+        report(f"no word has an entity tag under the key {ent_key!r} (see `convert --ent-key`)")
     typer.echo(f"{replaces}{output}: {counts}")
     return spacy_command("bcrf", "debug", output)
 
@@ -247,10 +247,10 @@ def _find_format(
         raise ValueError(
             f"{path}: unknown extension {suffix!r}, and content; expected one of "
             f"{' '.join(_FORMATS)}, or "
-            f"--format {', '.join(get_args(Format)[1:])}"
+            f"`convert --format` {', '.join(get_args(Format)[1:])}"
         )
     if found != expected:
-        report(f"{path}: is read as {found}, by its content (see --format)")
+        report(f"{path}: is read as {found}, by its content (see `convert --format`)")
     return found
 
 
@@ -269,9 +269,7 @@ def _choose_columns(
         listed = " and ".join(map(str, found.entities))
         guessed = [f"words in column {found.word}"] * (word is None)
         guessed += [f"entity tags in column {listed}"] * (entities is None)
-        report(
-            f"{path}: {', '.join(guessed)}, by their content (see --word-column and --ent-column)"
-        )
+        report(f"{path}: {', '.join(guessed)}, by content (`convert --word-column`, --ent-column)")
     return found.word if word is None else word, found.entities if entities is None else entities
 
 
@@ -280,8 +278,10 @@ def _choose_key(path: Path, report: Callable[[str], object]) -> str:
     if _ENT_KEY in found or not found:
         return _ENT_KEY
     if len(found) > 1:
-        raise ValueError(f"{path}: entity tags under {' and '.join(found)}; expected --ent-key")
-    report(f"{path}: entity tags under {found[0] or 'no key'} in MISC, by content (see --ent-key)")
+        raise ValueError(
+            f"{path}: entity tags under {' and '.join(found)}; expected `convert --ent-key`"
+        )
+    report(f"{path}: entity tags under {found[0] or 'no key'} in MISC (see `convert --ent-key`)")
     return found[0]
 
 

@@ -75,7 +75,7 @@ def debug_cli(
         if (labels, ambiguous_key, incorrect_key) != (None, AMBIGUOUS, INCORRECT):
             raise ValueError(f"{path}: a config sets labels and keys itself; set them there")
         head, (reports, notes) = [], _debug_config(Path(path), rest)
-        step = spacy_command("train", path, "--output", "out", *rest)
+        step = spacy_command("train", path, "--output", "out", *rest, code=code)
     if as_json:
         parts = {
             name: {part: found.to_json() for part, found in by_part.items()}

@@ -38,10 +38,11 @@ def exit_on(*errors: type[Exception], stopped: str = "Stopped") -> Iterator[None
         raise typer.Exit(1) from None
 
 
-def spacy_command(*words: object) -> str:
-    """Return a command of `python -m spacy`, quoted for the shell."""
+def spacy_command(*words: object, **options: object) -> str:
+    """Return a command of `python -m spacy`, quoted for the shell. options: those but None."""
+    given = [each for name, value in options.items() if value for each in (f"--{name}", value)]
     quote = subprocess.list2cmdline if os.name == "nt" else shlex.join
-    return f"python -m spacy {quote([*map(str, words)])}"
+    return f"python -m spacy {quote([*map(str, (*words, *given))])}"
 
 
 def explain(error: Exception) -> str:

@@ -53,17 +53,18 @@ def explain_cli(
     from .labeler import load_labeler
     from .pages.lattice_page import lattice_page
 
+    if output is None and text is not None:
+        output = Path("explain.html")
     if output is not None:
-        check_output_file(output, corpus)
+        check_output_file(output, ".tsv" if text is None else ".html", corpus)
     nlp, name, pipe = load_labeler(model, pipe_name)
-    if text is not None:
-        page = Path("explain.html") if output is None else output
+    if text is not None and output is not None:
         doc = next(annotate_before(nlp, name, [nlp.make_doc(text)]))
         if not len(doc):
             raise ValueError("the text has no tokens")
-        write_text(page, lattice_page(pipe, doc))
-        typer.echo(f"{page}: {len(doc)} tokens, {len(pipe.tags)} tags")
-        return f"open {page}"
+        write_text(output, lattice_page(pipe, doc))
+        typer.echo(f"{output}: {len(doc)} tokens, {len(pipe.tags)} tags")
+        return f"open {output}"
     found = explain(nlp, name, n=n if output is None else None, corpus=corpus)
     if found.problem:
         typer.secho(found.problem, err=True)
@@ -84,7 +85,7 @@ def explain_cli(
             "corpus as --corpus",
             err=True,
         )
-    return spacy_command("bcrf", "explain", model, "--text", "TEXT")
+    return spacy_command("bcrf", "explain", model, text="TEXT", pipe=pipe_name)
 
 
 def _print(

@@ -83,4 +83,4 @@ def extend_cli(
         typer.echo("the promise of `control` is removed: run `control` again")
     store(nlp, output)
     report = "report", output, "TEST.spacy", "--output", "report.html"
-    return spacy_command("bcrf", *report, "--against", model)
+    return spacy_command("bcrf", *report, against=model, pipe=pipe)

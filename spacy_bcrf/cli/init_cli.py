@@ -13,6 +13,7 @@ from spacy.cli._util import Opt
 from tqdm import tqdm
 
 from bcrf.io.atomic import replacing, replacing_folder
+from bcrf.io.text import text_suffix
 
 from .errors import spacy_command
 from .paths import check_output_file, print_notes, read_corpus
@@ -64,8 +65,8 @@ def init_cli(
     clusters: Annotated[
         str | None,
         Opt(
-            help="A file that `clusters` wrote, or brown: make Brown clusters of the raw text "
-            "beside TRAIN, or take those of spacy-lookups-data"
+            help="A file that `clusters` wrote, or brown: make Brown clusters of TEXTS.txt or the "
+            "raw text beside TRAIN, or take those of spacy-lookups-data"
         ),
     ] = None,
     transformer: Annotated[str | None, Opt(help="Folder or name of a transformer")] = None,
@@ -95,20 +96,20 @@ def init_cli(
 
     source = _find_source(scores, labels)
     if source is not None and not (train or texts or names):
-        return _write_decoder(output, lang, source)
+        return _write_decoder(output, lang, source, labels)
     corpora = [texts] if texts else train or []
     if bool(names) != bool(texts) or bool(names) == bool(train):
         raise ValueError("expected --train, or --names with --texts, or --scores alone")
     if names and dev is None:
         raise ValueError("--names needs --dev: documents with all of their entities")
-    check_output_file(output, *corpora, dev)
+    check_output_file(output, ".cfg", *corpora, dev)
     if output.exists() and not force:
         raise ValueError(f"{output} exists; expected another name, or --force to replace it")
     check_language(lang)
     if source is not None:
         source["cache"] = str(output.parent / "scores.sqlite")
     lists = _read_names(names or [])
-    raw = _find_raw_text(corpora)
+    raw = texts if texts and text_suffix(texts) == ".txt" else _find_raw_text(corpora)
     chosen = [name.strip() for name in pipes.split(",")] if pipes else []
     check_choices(chosen, encoder, Path(clusters) if clusters else None, transformer, source)
     spans_key = "sc" if "spans" in chosen else None
@@ -134,8 +135,12 @@ def init_cli(
         typer.echo(note)
     dev_docs, train_docs = read_corpus(paths["dev"]), read_corpus(paths["train"])
     print_notes(note_shared(dev_docs, train_docs, str(paths["dev"]), str(paths["train"])))
-    if only := sorted(found["train"].labels - found["dev"].labels):
-        print_notes([f"{paths['dev']} has no {', '.join(only)}, so F says nothing about them"])
+    for name, other, so in (
+        ("dev", "train", "F says nothing about them"),
+        ("train", "dev", "all of them in the dev part count as missed"),
+    ):
+        if only := sorted(found[other].labels - found[name].labels):
+            print_notes([f"{paths[name]} has no {', '.join(only)}, so {so}"])
     if clusters is None and encoder == "sparse" and raw is not None:
         typer.echo(f"{raw} may be raw text: clusters of its words raise F. Add --clusters brown")
     return spacy_command("train", output, "--output", output.parent / "out")
@@ -158,8 +163,11 @@ def _find_source(path: str | None, labels: str | None) -> dict[str, Any] | None:
     )
 
 
-def _write_decoder(output: Path, lang: str, source: dict[str, Any]) -> str:
-    """Write a pipeline that decodes the scores of a source validly. Nothing is learned."""
+def _write_decoder(output: Path, lang: str, source: dict[str, Any], names: str | None) -> str:
+    """Write a pipeline that decodes the scores of a source validly. Nothing is learned.
+
+    names: the option --labels.
+    """
     from spacy_bcrf.analysis.compare_sources import make_decoder
     from spacy_bcrf.scores.foreign_labels import find_names
     from spacy_bcrf.scores.token_scores import Scorer
@@ -171,8 +179,8 @@ def _write_decoder(output: Path, lang: str, source: dict[str, Any]) -> str:
         f"{output}: decodes valid entities {', '.join(labels)} from the scores of "
         f"{source['path']}. Nothing was learned: no corpus was given"
     )
-    options = "--output", "config.cfg", "--train", "TRAIN", "--scores", source["path"]
-    return spacy_command("bcrf", "init", *options)
+    init = "init", "--output", "config.cfg", "--train", "TRAIN", "--scores", source["path"]
+    return spacy_command("bcrf", *init, labels=names, lang=lang)
 
 
 def _inspect(corpus: Path) -> Inspection:
@@ -235,7 +243,7 @@ class _Parts:
     def _claim(self, name: str) -> Path:
         """Return the path of a file to write."""
         path = self.folder / name
-        check_output_file(path, *self.train, self.dev)
+        check_output_file(path, ".spacy", *self.train, self.dev)
         if not path.exists():
             self.new.append(path)
         elif not self.force:
@@ -336,7 +344,7 @@ def _find_clusters(option: str | None, raw: Path | None, folder: Path, lang: str
     from .clusters_cli import clusters_cli
 
     path = folder / "clusters.tsv"
-    check_output_file(path, raw)
+    check_output_file(path, ".tsv", raw)
     if path.exists():
         typer.echo(f"{path}: taken as it is")
     elif raw is not None:

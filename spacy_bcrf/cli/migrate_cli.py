@@ -62,7 +62,7 @@ def _migrate_config(config: Path, output: Path, head: str, code: Path | None) ->
 
     if head not in HEADS.split(", "):
         raise ValueError(f"--head {head}: expected one of {HEADS}")
-    check_output_file(output, config)
+    check_output_file(output, ".cfg", config)
     import_code(code)
     with naming(config):
         loaded = util.load_config(config, interpolate=False)
@@ -76,7 +76,7 @@ def _migrate_config(config: Path, output: Path, head: str, code: Path | None) ->
     for name, (old, new) in migrated.components.items():
         typer.echo(f"[components.{name}] {old} -> {new}")
     typer.echo(f"written to {output}")
-    return spacy_command("train", output, "--output", "out")
+    return spacy_command("train", output, output="out", code=code)
 
 
 def _migrate_model(model: Path, output: Path, lang: str) -> str:

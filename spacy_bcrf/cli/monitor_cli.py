@@ -46,8 +46,9 @@ def monitor_cli(
     from .pages import render
     from .text_docs import read_texts
 
-    for path in filter(None, (state, page)):
-        check_output_file(path, reference, *new)
+    for written, suffix in ((state, ".json"), (page, ".html")):
+        if written is not None:
+            check_output_file(written, suffix, reference, *new)
     if state is not None and state == page:
         raise ValueError(f"{state}: is given twice; expected two files")
     goes_on = state is not None and state.exists()
@@ -87,4 +88,4 @@ def monitor_cli(
         raise typer.Exit(DRIFT)
     if state is None:
         return "the same command with --state watch.json, to go on with these counts"
-    return spacy_command("bcrf", "monitor", model, "NEW", "--state", state)
+    return spacy_command("bcrf", "monitor", model, "NEW", state=state, pipe=pipe)

@@ -1,7 +1,7 @@
 """Files of a command: checks before its work begins, and reports and figures at its end."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,12 @@ import typer
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from bcrf.io.atomic import replacing, write_text
+from bcrf.io.atomic import is_stream, replacing, write_text
 from bcrf.io.text import COMPRESSED
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.doc_files import find_files, read_docs
+
+PIPELINE_FILES = ("config.cfg", "meta.json")
 
 
 def read_corpus(corpus: Path) -> Iterator[Doc]:
@@ -28,12 +30,14 @@ def check_corpus(corpus: Path) -> None:
             raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
 
 
-def check_output_file(path: Path, *inputs: Path | None) -> None:
+def check_output_file(path: Path, suffixes: str, *inputs: Path | None) -> None:
     """Raise ValueError for a file to write that is a folder, or one of the inputs.
 
-    Also for a name as of a compressed file, which no command writes.
+    Also for a name as of a compressed file, which no command writes, and for an old file of another
+    kind than the new one, or of a pipeline.
 
-    inputs: files, and folders of input files; None for an input that is not given.
+    suffixes: of files that the command may replace, with spaces between. inputs: files, and folders
+    of input files; None for an input that is not given.
     """
     if path.is_dir():
         raise ValueError(f"{path}: expected the name of a file to write, this is a folder")
@@ -46,17 +50,22 @@ def check_output_file(path: Path, *inputs: Path | None) -> None:
         source = given.resolve()
         if target == source or (source.is_dir() and source in target.parents):
             raise ValueError(f"{path}: would replace the input {given}; expected another file")
+    if path.exists() and not is_stream(path):
+        if path.suffix not in suffixes.split():
+            expected = " or ".join(suffixes.split())
+            raise ValueError(
+                f"{path}: exists, and this command replaces only {expected}; expected another name"
+            )
+        if path.name in PIPELINE_FILES and (path.parent / "meta.json").is_file():
+            raise ValueError(f"{path}: is a file of a pipeline; expected a file in another folder")
 
 
-def check_report_file(path: Path, *inputs: Path | None, pages: Sequence[str] = (".html",)) -> None:
-    """Raise ValueError for a report to write that is an input, or neither a page nor JSON.
-
-    pages: the suffixes of pages.
-    """
-    if path.suffix not in (*pages, ".json"):
-        expected = f"{', '.join(pages)} or .json"
+def check_report_file(path: Path, suffixes: str, *inputs: Path | None) -> None:
+    """Raise ValueError as `check_output_file`, and for a file without one of the suffixes."""
+    if path.suffix not in suffixes.split():
+        expected = " or ".join(suffixes.split())
         raise ValueError(f"{path}: expected a file with the suffix {expected}")
-    check_output_file(path, *inputs)
+    check_output_file(path, suffixes, *inputs)
 
 
 def write_report(path: Path, pages: Mapping[str, Callable[[], str]], values: Any) -> None:

@@ -87,7 +87,7 @@ def rank_cli(
     from .text_docs import Texts
 
     if output is not None:
-        check_output_file(output, texts)
+        check_output_file(output, ".jsonl .json", texts)
     if diverse and not 0 < n <= MAX_POOL:
         raise ValueError(f"--diverse needs --n, from 1 to {MAX_POOL:,}; got {n:,}")
     nlp, name, labeler = load_labeler(model, pipe, gpu_id)
@@ -133,7 +133,7 @@ def rank_cli(
         typer.echo(f"labeling config: {tasks.labeling_config(labeler.labels)}", err=True)
     if output is None or format != "jsonl" or output.suffix != ".jsonl":
         return None
-    return spacy_command("bcrf", "review", model, output, "--output", "page.html")
+    return spacy_command("bcrf", "review", model, output, output="page.html", pipe=pipe)
 
 
 def write(records: Iterable[dict[str, Any]], format: Format, output: IO[str]) -> None:

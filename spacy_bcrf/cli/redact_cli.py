@@ -89,9 +89,9 @@ def redact_cli(
         return None
     if texts is None or output is None:
         raise ValueError("expected TEXTS and --output, or --stream")
-    check_output_file(output, texts, key)
+    check_output_file(output, ".jsonl .json", texts, key)
     if report is not None:
-        check_report_file(report, texts, key, output)
+        check_report_file(report, ".html .json", texts, key, output)
         check_corpus(texts)
     secret = _read_key(key)
     nlp, name, labeler = load_labeler(model, pipe, gpu_id)
@@ -145,7 +145,7 @@ def redact_cli(
         return f"open {report}"
     again = output.with_name(f"gold-{output.name}")
     gold_run = "redact", model, "GOLD.spacy", "--output", again
-    return spacy_command("bcrf", *gold_run, "--report", "leaks.html")
+    return spacy_command("bcrf", *gold_run, report="leaks.html", threshold=threshold, pipe=pipe)
 
 
 def _read_key(path: Path | None) -> bytes:

@@ -42,7 +42,7 @@ def report_cli(
     from .pages.report_page import report_page
 
     for path in output:
-        check_report_file(path, test, pages=(".html", ".md"))
+        check_report_file(path, ".html .md .json", test)
     check_corpus(test)
     nlp, name, _ = load_labeler(model, pipe, gpu_id)
     other = None if against is None else load_pipeline(against)
@@ -57,5 +57,5 @@ def report_cli(
     for path in output:
         typer.echo(f"{path}: {found!r}")
     page = next((path for path in output if path.suffix == ".html"), output[0])
-    step = spacy_command("bcrf", "review", model, "TEXTS", "--output", "page.html")
+    step = spacy_command("bcrf", "review", model, "TEXTS", output="page.html", pipe=pipe)
     return f"open {page}. To correct texts: {step}"

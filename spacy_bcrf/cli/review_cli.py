@@ -51,7 +51,7 @@ def review_cli(
     from .review.page import check_labeler, review_page
     from .text_docs import read_texts
 
-    check_output_file(output, texts, suspects)
+    check_output_file(output, ".html", texts, suspects)
     with replacing(output) as part:
         nlp, name, labeler = load_labeler(model, pipe, gpu_id)
         check_labeler(labeler)

@@ -107,10 +107,12 @@ def convert(
         ):
             wrong = [
                 f"{output}: not written, because {n_skipped:,} of {counts.records:,} {counts.unit} "
-                f"have a problem; --skip-malformed leaves them out: {counts}"
+                f"have a problem; `convert --skip-malformed` leaves them out: {counts}"
             ]
         elif skip_malformed is False and counts.left_out:
-            wrong = [f"{output}: not written, because --strict leaves out no span: {counts}"]
+            wrong = [
+                f"{output}: not written, because `convert --strict` leaves out no span: {counts}"
+            ]
         elif not counts.docs and not problems.fatal:
             names = ", ".join(str(path) for path, _ in sources)
             wrong = [f"{names}: no record is left: {counts}"]
@@ -129,7 +131,7 @@ def convert(
     if better := entity_reader.better_scheme:
         report(
             f"Warning: {counts.repaired:,} entity tags are invalid in the scheme {counts.scheme}, "
-            f"fewer are in {better}; expected --scheme {better} or auto"
+            f"fewer are in {better}; expected `convert --scheme {better}` or auto"
         )
     return counts
 
@@ -168,7 +170,9 @@ class _Blank:
             with time_limit(self.timeout):
                 return nlp.make_doc(text)
         except TookTooLongError as error:
-            raise Problem("not tokenized", f"the tokenizer {error} (see --timeout)") from None
+            raise Problem(
+                "not tokenized", f"the tokenizer {error} (see `convert --timeout`)"
+            ) from None
 
 
 class _Conversion:

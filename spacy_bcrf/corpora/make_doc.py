@@ -70,7 +70,7 @@ def make_doc(
         raise Problem(
             "missing tags",
             f"{word!r} has no tag, but other words of the document do; a span group needs all "
-            "tags, or --ent-complete",
+            "tags, or `convert --ent-complete`",
         )
     doc = tokenize(record, nlp)
     if align == "split" and record.text is not None:
@@ -82,7 +82,7 @@ def make_doc(
     spans, rejected = placing.drop_contradictions(spans, rejected)
     if spans_key is None:
         spans = placing.drop_overlaps(
-            spans, "--spans-key sc keeps both, for bcrf_spans (init: --pipe spans)"
+            spans, "`convert --spans-key sc` keeps both, for bcrf_spans (`init --pipe spans`)"
         )
     certain = sorted(span for span in spans if len(span[1]) == 1)
     ambiguous = [span for span in spans if len(span[1]) != 1]
@@ -150,7 +150,7 @@ def find_bounds(doc: Doc, span: RecordSpan, in_tokens: bool, align: Align = "str
         "cut tokens",
         f"span {span.start}:{span.end} {doc.text[span.start : span.end]!r} "
         f"{' or '.join(span.labels)} cuts tokens of {outer.text!r}; "
-        f"expected {outer.start_char}:{outer.end_char}, or --align contract, expand or split",
+        f"expected {outer.start_char}:{outer.end_char}",
     )
 
 
@@ -188,9 +188,11 @@ class _Placing:
                 trimmed = self.record.trim(span)
                 bounds = find_bounds(self.doc, trimmed, self.in_tokens, align)
             except Problem as problem:
+                if problem.reason == "cut tokens":
+                    problem.args = (f"{problem}, or `convert --align` contract, expand or split",)
+                    if miss:
+                        self._miss(self._cover(trimmed), span.labels)
                 self.left_out.append(problem)
-                if problem.reason == "cut tokens" and miss:
-                    self._miss(self._cover(trimmed), span.labels)
             else:
                 self.n_trimmed += trimmed != span
                 found.append((bounds, span.labels))

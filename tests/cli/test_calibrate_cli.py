@@ -24,6 +24,7 @@ def test_calibrate_stores_the_temperature_with_the_pipeline(folder):
     result = run("model", "dev.spacy", "-p", "ner", "--inplace")
     first, raw, fitted, *_ = result.stdout.splitlines()
     assert first == "ner: 18 predictions, 66.67% right"
+    assert "18 predictions are few to fit a temperature, which may be far off" in result.stderr
     assert raw.startswith("before, temperature 1.00: expected calibration error 0.3")
     assert float(fitted.split()[6]) < 0.15
     nlp = spacy.load("model")

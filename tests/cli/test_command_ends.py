@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import bcrf
 from spacy_bcrf.cli import app
-from spacy_bcrf.cli.errors import RESUMES, exit_on
+from spacy_bcrf.cli.errors import RESUMES, exit_on, spacy_command
 
 CALLS = [
     ("audit", "input", "-o", "input"),
@@ -28,6 +28,34 @@ CALLS = [
     ("migrate", "input", "-o", "input"),
     ("rank", "model", "input", "-o", "./input"),
     ("review", "model", "input", "-o", "folder/../input"),
+]
+OF_ANOTHER_KIND = [
+    ("audit", "data.spacy", "-o", "notes"),
+    ("audit", "data.spacy", "-o", "new", "--page", "notes"),
+    ("calibrate", "model", "data.spacy", "-o", "new", "--plot", "notes"),
+    ("clusters", "data.spacy", "-o", "notes"),
+    ("clusters", "data.spacy", "-o", "new", "--kind", "skipgram", "--vectors", "notes"),
+    ("control", "model", "data.spacy", "--plot", "notes"),
+    ("convert", "data.spacy", "notes"),
+    ("curve", "data.spacy", "data.spacy", "-o", "notes"),
+    ("curve", "data.spacy", "data.spacy", "--plot", "notes"),
+    ("explain", "model", "-o", "notes"),
+    ("explain", "model", "--text", "Ann", "-o", "all.tsv"),
+    ("init", "-t", "data.spacy", "-o", "notes", "--force"),
+    ("migrate", "data.spacy", "-o", "notes"),
+    ("monitor", "model", "data.spacy", "--state", "notes"),
+    ("monitor", "model", "data.spacy", "--page", "notes"),
+    ("rank", "model", "data.spacy", "-o", "model/config.cfg"),
+    ("redact", "model", "data.spacy", "-o", "model/config.cfg"),
+    ("review", "model", "data.spacy", "-o", "model/config.cfg"),
+    ("tune", "data.spacy", "-o", "notes"),
+]
+OF_A_PIPELINE = [
+    ("init", "-t", "data.spacy", "-o", "model/config.cfg", "--force"),
+    ("migrate", "data.spacy", "-o", "model/config.cfg"),
+    ("redact", "model", "data.spacy", "-o", "new", "--report", "model/meta.json"),
+    ("report", "model", "data.spacy", "-o", "model/meta.json"),
+    ("tune", "data.spacy", "-o", "model/config.cfg"),
 ]
 
 
@@ -45,6 +73,28 @@ def test_an_input_is_not_replaced(folder, name, arguments):
     result = command(name)(*arguments, exit_code=1)
     assert "would replace the input" in result.output
     assert {path.read_text() for path in folder.rglob("*") if path.is_file()} == {"precious"}
+
+
+@pytest.mark.parametrize("name, arguments", [(name, rest) for name, *rest in OF_ANOTHER_KIND])
+def test_only_a_file_of_the_kind_is_replaced(here, name, arguments):
+    ended, texts = run_among_files(here, name, arguments)
+    assert "exists, and this command replaces only ." in ended.stderr
+    assert texts == {"precious"}
+
+
+@pytest.mark.parametrize("name, arguments", [(name, rest) for name, *rest in OF_A_PIPELINE])
+def test_the_files_of_a_pipeline_are_not_replaced(here, name, arguments):
+    ended, texts = run_among_files(here, name, arguments)
+    assert "is a file of a pipeline; expected a file in another folder" in ended.stderr
+    assert texts == {"precious"}
+
+
+def run_among_files(here, name, arguments):
+    (here / "model").mkdir()
+    for file in ("data.spacy", "notes", "all.tsv", "model/config.cfg", "model/meta.json"):
+        (here / file).write_text("precious")
+    ended = command(name)(*arguments, exit_code=1)
+    return ended, {path.read_text() for path in here.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("name", ["out.tsv.xz", "out.gz.gz", "out.jsonl.bz2"])
@@ -73,6 +123,12 @@ def test_errors_of_the_system_name_the_file_first(capsys):
     with pytest.raises(typer.Exit), exit_on():
         Path("missing").read_text()
     assert capsys.readouterr().err == f"missing: {os.strerror(2)}\n"
+
+
+def test_a_missing_config_of_sources_is_named(here):
+    (here / "raw.txt").write_text("Ann left\n")
+    ended = command("aggregate")("raw.txt", "-s", "none.cfg", "-o", "out", exit_code=1)
+    assert ended.stderr == f"none.cfg: {os.strerror(2)}\n"
 
 
 def test_ctrl_c_while_the_commands_are_imported_shows_no_traceback():
@@ -104,6 +160,12 @@ def test_the_next_step_is_quoted_for_the_shell(here):
     assert shlex.split(step)[-3:] == ["round 2/config.cfg", "--output", "round 2/out"]
     step = command("convert")(corpus, "a b.spacy").step
     assert shlex.split(step)[-2:] == ["debug", "a b.spacy"]
+
+
+def test_the_next_step_has_the_options_of_this_one():
+    assert spacy_command("train", "a b", pipe=None, code=Path("x.py")) == (
+        "python -m spacy train 'a b' --code x.py"
+    )
 
 
 def test_the_version():

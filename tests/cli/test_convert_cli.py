@@ -43,7 +43,7 @@ def test_a_malformed_file(folder):
     result = run("bad.conll", "bad.spacy", exit_code=1)
     assert result.stdout == "" and result.stderr.startswith(
         f"{problem}\nbad.spacy: not written, because 1 of 2 sentences have a problem; "
-        "--skip-malformed leaves them out: "
+        "`convert --skip-malformed` leaves them out: "
     )
     assert not list(folder.glob("*bad.spacy*")) and not list(folder.glob(".*"))
     (folder / "bad.spacy").write_bytes(b"")
@@ -123,7 +123,10 @@ def test_several_files_and_options(folder):
     (token,) = load("o.spacy")[0]
     assert (token.tag_, token.pos_, token.ent_iob_) == ("UH", "INTJ", "O")
     result = run("ud.conllu", "o.spacy", "--ent-key", "NERR")
-    assert result.stderr == "no word has an entity tag under the key 'NERR' (see --ent-key)\n"
+    assert (
+        result.stderr
+        == "no word has an entity tag under the key 'NERR' (see `convert --ent-key`)\n"
+    )
     result = run("ud.conllu", "o.spacy", "--ent-complete", "--lang", "ja")
     assert load("o.spacy")[0][0].ent_iob_ == "O" and "unknown spaces" not in result.output
 
@@ -132,14 +135,14 @@ def test_the_extension_the_content_or_the_option_decides_the_format(folder):
     (folder / "more.tsv.xz").rename(folder / "data.annotated.xz")
     result = run("data.annotated.xz", "o.spacy")
     assert result.stderr == (
-        "data.annotated.xz: is read as columns, by its content (see --format)\n"
+        "data.annotated.xz: is read as columns, by its content (see `convert --format`)\n"
     )
     (folder / "text.annotated").write_text("words\n")
     result = run("text.annotated", "o.spacy", exit_code=1)
     assert result.stderr == (
         "text.annotated: unknown extension '.annotated', and content; expected one of .conllu "
-        ".conll .iob .iob2 .bio .tsv .txt .jsonl .ndjson .json .ann, or --format conllu, columns, "
-        "jsonl, prodigy, label-studio, brat, webanno, iob\n"
+        ".conll .iob .iob2 .bio .tsv .txt .jsonl .ndjson .json .ann, or `convert --format` "
+        "conllu, columns, jsonl, prodigy, label-studio, brat, webanno, iob\n"
     )
     run("data.annotated.xz", "o.spacy", "--format", "columns")
 
@@ -148,8 +151,8 @@ def test_a_guess_of_the_columns_is_printed(folder):
     (folder / "uner.iob2").write_text("1\tin\tO\t-\tann\n2\tRome\tB-LOC\t-\tann\n")
     result = run("uner.iob2", "o.spacy")
     assert result.stderr == (
-        "uner.iob2: words in column 2, entity tags in column 3, by their content "
-        "(see --word-column and --ent-column)\n"
+        "uner.iob2: words in column 2, entity tags in column 3, by content "
+        "(`convert --word-column`, --ent-column)\n"
     )
     assert [(ent.text, ent.label_) for ent in load("o.spacy")[0].ents] == [("Rome", "LOC")]
     # What the user says stands, and the other column is still found by content.
@@ -193,7 +196,7 @@ def test_overlapping_entities_by_content(folder):
         "#\thttp://a.de\n1\tUni\tB-ORG\tO\n2\tOslo\tI-ORG\tB-LOC\n3\tBonn\tB-LOC\tO\n"
     )
     result = run("nested.tsv", "o.spacy")
-    assert "entity tags in column 3 and -1, by their content" in result.stderr
+    assert "entity tags in column 3 and -1, by content" in result.stderr
     assert (
         "1 of 3 spans overlap longer ones and are left out, such as nested.tsv:2" in result.stderr
     )
@@ -290,14 +293,14 @@ MISC = [("SpaceAfter=No|name=B-PER", "name=O"), ("NE=B-PER", "NE=O"), ("B-PER", 
 def test_entity_tags_under_any_key_of_misc(folder, values):
     (folder / "e.conllu").write_text(ROW.format(*values))
     result = run("e.conllu", "o.spacy")
-    assert "in MISC, by content (see --ent-key)" in result.stderr
+    assert "in MISC (see `convert --ent-key`)" in result.stderr
     assert [(ent.text, ent.label_) for ent in load("o.spacy")[0].ents] == [("Ada", "PER")]
 
 
 def test_several_keys_of_misc(folder):
     (folder / "e.conllu").write_text(ROW.format("A=B-PER|B=B-X", "A=O"))
     result = run("e.conllu", "o.spacy", exit_code=1)
-    assert result.stderr == "e.conllu: entity tags under A and B; expected --ent-key\n"
+    assert result.stderr == "e.conllu: entity tags under A and B; expected `convert --ent-key`\n"
 
 
 def test_numbers_are_no_words(folder):
@@ -325,7 +328,7 @@ WEBANNO = """#FORMAT=WebAnno TSV 3.3
 def test_webanno(folder):
     (folder / "w.tsv").write_text(WEBANNO)
     result = run("w.tsv", "o.spacy", "--spans-key", "sc")
-    assert result.stderr == "w.tsv: is read as webanno, by its content (see --format)\n"
+    assert result.stderr == "w.tsv: is read as webanno, by its content (see `convert --format`)\n"
     (doc,) = load("o.spacy")
     assert doc.text == "Ada lives in New York."
     spans = [(span.text, span.label_) for span in doc.spans["sc"]]
@@ -406,7 +409,7 @@ def test_content_wins_over_an_extension_of_columns(folder):
     (folder / "y.conll").write_text(ROW.format("PER", "O"))
     assert "entity tags in column -1" in run("y.conll", "o.spacy").stderr
     (folder / "y.conll").write_text(ROW.format("_", "_").replace("PROPN", "NNP"))
-    assert "expected --word-column" in run("y.conll", "o.spacy", exit_code=1).stderr
+    assert "expected `convert --word-column`" in run("y.conll", "o.spacy", exit_code=1).stderr
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ def test_missing_tokens_of_a_span_group(folder):
 
 def test_a_span_that_cuts_a_token(folder):
     problem = (
-        "cut.jsonl:2: span 0:2 'Ad' PER cuts tokens of 'Ada'; expected 0:3, or --align contract, "
-        "expand or split"
+        "cut.jsonl:2: span 0:2 'Ad' PER cuts tokens of 'Ada'; expected 0:3, or "
+        "`convert --align` contract, expand or split"
     )
     result = run("cut.jsonl", "out.spacy")
     assert result.stderr == f"{problem}\n"
@@ -61,7 +61,9 @@ def test_a_span_that_cuts_a_token(folder):
     )
     result = run("cut.jsonl", "out.spacy", "--strict", exit_code=1)
     assert result.stdout == ""
-    assert result.stderr.startswith(f"{problem}\nout.spacy: not written, because --strict leaves")
+    assert result.stderr.startswith(
+        f"{problem}\nout.spacy: not written, because `convert --strict` leaves"
+    )
     for align, entity in (("expand", "Ada"), ("split", "Ad")):
         run("cut.jsonl", "out.spacy", "--align", align, "--strict")
         _, doc = read_docs(Path("out.spacy"), VOCAB)
@@ -82,7 +84,8 @@ def test_more_than_a_tenth_of_the_records_with_a_problem(folder):
     result = run("two.jsonl", "out.spacy", exit_code=1)
     assert not (folder / "out.spacy").exists() and result.stdout == ""
     assert result.stderr.splitlines()[-1].startswith(
-        "out.spacy: not written, because 2 of 10 records have a problem; --skip-malformed leaves "
+        "out.spacy: not written, because 2 of 10 records have a problem; `convert "
+        "--skip-malformed` leaves "
     )
     run("two.jsonl", "out.spacy", "--skip-malformed")
     assert len(list(read_docs(Path("out.spacy"), VOCAB))) == 8
@@ -100,7 +103,9 @@ def test_files_of_all_formats_together(folder):
 def test_a_text_that_keeps_the_tokenizer_busy_is_left_out(folder):
     write(folder / "bomb.jsonl", ADA, {"text": "(" * 20_000, "spans": []})
     result = run("bomb.jsonl", "out.spacy", "--lang", "en", "--timeout", 0.2, "--skip-malformed")
-    assert result.stderr == ("bomb.jsonl:2: the tokenizer took longer than 0.2 s (see --timeout)\n")
+    assert result.stderr == (
+        "bomb.jsonl:2: the tokenizer took longer than 0.2 s (see `convert --timeout`)\n"
+    )
 
 
 def test_a_text_of_more_than_a_million_characters(folder):

@@ -303,6 +303,24 @@ def test_brown_clusters_of_the_raw_text_beside_the_corpus(tmp_path):
     assert "--clusters none.tsv: no such file; expected a file, or brown" in result.output
 
 
+def test_brown_clusters_of_the_texts_of_names(tmp_path):
+    words = "then", "Ann", "left", *(f"w{i}" for i in range(300))
+    (tmp_path / "raw.txt").write_text(f"{' '.join(words)}\n" * 20)
+    (tmp_path / "people.txt").write_text("Ann")
+    doc = Doc(Vocab(), words=words, ents=["O", "B-PERSON", *["O"] * 301])
+    DocBin(docs=[doc]).to_disk(tmp_path / "dev.spacy")
+    parts = "--texts", tmp_path / "raw.txt", "--dev", tmp_path / "dev.spacy"
+    options = "--names", f"PER={tmp_path / 'people.txt'}", *parts, "--clusters", "brown"
+    result = run("-o", tmp_path / "c.cfg", *options)
+    assert result.exit_code == 0, result.output
+    lines = (tmp_path / "clusters.tsv").read_text().splitlines()
+    assert {line.split("\t")[0] for line in lines} == set(words)
+    # The labels of both parts differ.
+    assert "dev.spacy has no PER, so F says nothing about them" in result.output
+    missed = "train.spacy has no PERSON, so all of them in the dev part count as missed"
+    assert missed in result.output
+
+
 def test_a_config_is_replaced_by_force_alone(tmp_path):
     output = tmp_path / "c.cfg"
     output.write_text("mine")

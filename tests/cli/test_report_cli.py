@@ -377,7 +377,7 @@ def test_the_error_of_a_calibrated_model(corpus):
     output = run("model", "dev.spacy", "--pipe", "ner", *QUICK, "-o", "r.json").output
     row = read(corpus / "r.json")["calibration"][0]
     assert 0 < row["expected_error"] < row["error"]
-    assert f"calibration error {row['error']:.3f} (calibrated: " in output
+    assert f"calibration error {row['error']:.3f}, of perfectly calibrated probabilities " in output
 
 
 def test_markdown_for_a_model_card(corpus):

@@ -77,7 +77,8 @@ def test_labels_without_a_common_one_are_noted(corpus, spans, tmp_path):
 
 def test_without_a_corpus_a_pipeline_decodes_and_nothing_is_learned(spans, tmp_path):
     output = tmp_path / "model"
-    found = init("-o", output, "--scores", spans, "--labels", "GPE=LOC")
+    found = init("-o", output, "--scores", spans, "--labels", "GPE=LOC", "-l", "en")
+    assert found.step and found.step.endswith("--labels GPE=LOC --lang en")
     assert "Nothing was learned: no corpus was given" in found.stdout
     nlp = spacy.load(output)
     doc = nlp(Doc(nlp.vocab, [*WORDS, "0"]))

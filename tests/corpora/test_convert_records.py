@@ -159,7 +159,9 @@ def test_names_of_tags_are_valid_labels(tmp_path):
     records = [good, {**good, "ner_tags": [4, 0]}, {**good, "ner_tags": ["B-ORG", "O"]}]
     docs, counts, problems = convert(tmp_path, records, labels=TAGS)
     assert len(docs) == 1 and counts.skipped == {"unknown label": 2} and counts.skipped_spans == 1
-    assert problems[0].endswith('in.jsonl:2: "ner_tags" has the id 4, but --labels has 4 tags')
+    assert problems[0].endswith(
+        'in.jsonl:2: "ner_tags" has the id 4, but `convert --labels` has 4 tags'
+    )
     assert "unknown 'ORG'; expected one of LOC, PER" in problems[1]
 
 
@@ -385,7 +387,7 @@ def test_lists_beside_the_spans_that_are_no_entities(tmp_path, name, more):
         (
             {"tokens": ["a"], "ner_tags": [1]},
             "ids without names",
-            '"ner_tags" has the id 1; expected --labels with all tags in the order of their ids',
+            '"ner_tags" has the id 1; expected `convert --labels` with all tags in the order of ',
         ),
         ({"tokens": []}, "empty", '"tokens" is empty'),
         ({"tokens": ["a", ""]}, "empty", 'each of "tokens" is empty'),
@@ -576,7 +578,7 @@ def test_what_to_json_writes(tmp_path):
     assert spans(read, "sc") == [("Ada Lovelace", "PER"), ("Lovelace", "NAME")]
     doc.ents = []
     _, _, (problem,) = convert(tmp_path, [doc.to_json(), ADA])
-    assert "has the span groups sc; see --spans-key" in problem
+    assert "has the span groups sc; see `convert --spans-key`" in problem
 
 
 PAIR = [ADA["text"], {"entities": [[0, 12, "PER"]]}]

@@ -49,8 +49,8 @@ def test_a_span_that_cuts_a_token(align, expected, tags):
     assert problems == [
         (
             "cut tokens",
-            "span 0:6 'Ada Lo' PER cuts tokens of 'Ada Lovelace'; expected 0:12, or --align "
-            "contract, expand or split",
+            "span 0:6 'Ada Lo' PER cuts tokens of 'Ada Lovelace'; expected 0:12, or "
+            "`convert --align` contract, expand or split",
         )
     ] * (align == "strict")
 

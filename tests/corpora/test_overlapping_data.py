@@ -86,7 +86,7 @@ def test_brat_standoff(tmp_path):
     assert (
         "1 of 4 spans overlap longer ones and are left out, such as "
         f"{file}: 'Oslo' (tokens 0:1) LOC overlaps 'Oslo University' (tokens 0:2) ORG; "
-        "--spans-key sc keeps both"
+        "`convert --spans-key sc` keeps both"
     ) in result.output
     (tmp_path / "out.spacy").unlink()
     for line, problem in (

@@ -53,7 +53,7 @@ def translate_spans(
             return [*groups[spans_key]]
         if spans_key or (groups and not fields.get("ents")):
             raise Problem(
-                "span groups", f"has the span groups {', '.join(groups)}; see --spans-key"
+                "span groups", f"has the span groups {', '.join(groups)}; see `convert --spans-key`"
             )
         return [*map(_read_span, fields.get("ents") or ())]
     if not isinstance(groups, list | None):
@@ -172,12 +172,13 @@ def _read_tag(name: str, tag: Any, names: Sequence[str]) -> str | None:
     if not names:
         raise Problem(
             "ids without names",
-            f'"{name}" has the id {tag}; expected --labels with all tags in the order of their '
-            "ids, such as O,B-PER,I-PER, or a file of them",
+            f'"{name}" has the id {tag}; expected `convert --labels` with all tags in the order of '
+            "their ids, such as O,B-PER,I-PER, or a file of them",
         )
     if not 0 <= tag < len(names):
         raise Problem(
-            "unknown label", f'"{name}" has the id {tag}, but --labels has {len(names)} tags'
+            "unknown label",
+            f'"{name}" has the id {tag}, but `convert --labels` has {len(names)} tags',
         )
     return names[tag]
 
