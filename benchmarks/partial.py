@@ -36,7 +36,7 @@ from lab.options import add_options
 from lab.processes import in_own_process, peak_memory
 from lab.tables import print_table
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.corpora.doc_files import Writer
+from spacy_bcrf.corpora.doc_files import open_writer
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 
 TAGS = (9, 17, 50, 69)
@@ -140,7 +140,7 @@ def write_docs(path: Path, n_docs: int, shard: int = 0) -> None:
     sentences = list(read_conllu(read_lines(SAMPLE), ent_key="NER"))
     vocab = Vocab()
     set_extensions()
-    with Writer(path, shard) as writer:
+    with open_writer(path, shard) as writer:
         for _ in tqdm(range(n_docs), desc=f"writing {n_docs:,} documents", disable=None):
             sentence = rng.choice(sentences)
             label = rng.choice(LABELS)

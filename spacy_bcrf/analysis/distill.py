@@ -387,7 +387,7 @@ def _write_shard(path: Path, base: Language, name: str, docs: list[Doc]) -> None
         np.savez_compressed(part, unary=unary, transitions=transitions)
 
 
-def _read_shard(path: Path, nlp: Language, held_out: bool = True) -> Shard:
+def _read_shard(path: Path, nlp: Language) -> Shard:
     try:
         stored = DocBin().from_disk(path.with_suffix(".spacy")).get_docs(nlp.vocab)
         # Entities of `aggregate` would restrict the student.
@@ -402,7 +402,7 @@ def _read_shard(path: Path, nlp: Language, held_out: bool = True) -> Shard:
     chain = Potentials(unary, transitions, lengths.repeat(n_chains))
 
     learned, compared = (
-        [i for i in range(len(docs)) if (held_out and i % HELD_OUT == HELD_OUT - 1) == is_compared]
+        [i for i in range(len(docs)) if (i % HELD_OUT == HELD_OUT - 1) == is_compared]
         for is_compared in (False, True)
     )
 

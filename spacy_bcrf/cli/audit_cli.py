@@ -10,7 +10,7 @@ from spacy.cli._util import Arg, Opt
 from bcrf.io.atomic import write_text
 
 from .errors import RESUMES, exit_on, spacy_command
-from .options import PipeName
+from .options import Lang, PipeName, Work
 from .paths import check_corpus, check_output_file, read_corpus, write_json_lines
 
 
@@ -27,14 +27,8 @@ def audit_cli(
     ] = None,
     page: Annotated[Path | None, Opt(help="HTML page to write")] = None,
     folds: Annotated[int, Opt(help="Number of parts of the corpus", min=2)] = 5,
-    work: Annotated[
-        Path | None,
-        Opt(
-            help="Folder that keeps the results of the folds (default: beside the output until the "
-            "end)"
-        ),
-    ] = None,
-    lang: Annotated[str, Opt("--lang", "-l", help="Language of the sparse chain")] = "xx",
+    work: Work = None,
+    lang: Lang = "xx",
     min_score: Annotated[float, Opt(help="Least log-odds of an error to write")] = 0.0,
     pipe: PipeName = None,
 ) -> str:

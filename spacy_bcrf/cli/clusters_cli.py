@@ -12,7 +12,7 @@ from bcrf.io.atomic import write_text
 from bcrf.io.text import read_lines
 
 from .errors import spacy_command
-from .options import Seed
+from .options import Lang, Seed
 from .paths import check_output_file
 
 Kind = Literal["svd", "brown", "clark", "skipgram"]
@@ -37,7 +37,7 @@ def clusters_cli(
         Path | None, Opt(help="With skipgram, a text file for the vectors (spacy init vectors)")
     ] = None,
     threads: Annotated[int, Opt(help="Threads of skipgram", min=1)] = 1,
-    lang: Annotated[str, Opt("--lang", "-l", help="Language of the tokenizer")] = "xx",
+    lang: Lang = "xx",
     n_clusters: Annotated[int, Opt("--n-clusters", "-k", help="Number of clusters", min=2)] = 256,
     min_freq: Annotated[int, Opt(help="Least frequency of a word", min=1)] = 3,
     dimensions: Annotated[int, Opt(help="Size of the word vectors", min=1)] = 50,

@@ -32,6 +32,7 @@ from spacy_bcrf.corpora.sentence import Sentence
 
 from .errors import spacy_command
 from .labels import read_labels
+from .options import Lang
 from .paths import check_output_file
 
 _ENT_KEY = "NER"
@@ -73,14 +74,7 @@ def convert_cli(
         Format,
         Opt("--format", "-f", help="Format of the files; auto detects it by extension and content"),
     ] = "auto",
-    lang: Annotated[
-        str,
-        Opt(
-            "--lang",
-            "-l",
-            help="Language of the tokenizer. Decides about spaces between words if a file does not",
-        ),
-    ] = "xx",
+    lang: Lang = "xx",
     shard: Annotated[int, Opt(help="Number of documents in a file (0 for one file)", min=0)] = 0,
     labels: Annotated[
         str | None,

@@ -9,7 +9,7 @@ from spacy.cli._util import Arg, Opt
 from bcrf.io.extras import require
 
 from .errors import spacy_command
-from .options import PipeName, Seed
+from .options import Lang, PipeName, Seed
 from .paths import check_corpus, check_output_file, draw, print_notes, read_corpus, write_json
 
 
@@ -23,7 +23,7 @@ def curve_cli(
     plot: Annotated[Path | None, Opt(help="File of the diagram to draw, .png")] = None,
     repeats: Annotated[int, Opt(help="Number of random parts of each share", min=1)] = 3,
     pipe: PipeName = None,
-    lang: Annotated[str, Opt("--lang", "-l", help="Language of the sparse chain")] = "xx",
+    lang: Lang = "xx",
     seed: Seed = 0,
 ) -> str:
     """

@@ -14,7 +14,6 @@ from spacy.cli._util import Arg, Opt, import_code, parse_config_overrides
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from spacy_bcrf.annotation.partial import AMBIGUOUS, INCORRECT
 from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.pipeline.config_errors import naming
 
@@ -46,12 +45,6 @@ def debug_cli(
         str | None,
         Opt(help="Of files: the expected labels, separated by commas, or a file of labels"),
     ] = None,
-    ambiguous_key: Annotated[
-        str, Opt("--ambiguous-spans-key", help="Of files: ambiguous_spans_key of bcrf_ner")
-    ] = AMBIGUOUS,
-    incorrect_key: Annotated[
-        str, Opt("--incorrect-spans-key", help="Of files: incorrect_spans_key of bcrf_ner")
-    ] = INCORRECT,
     strict: Annotated[
         bool, Opt("--strict", help="Exit with code 1 if a document has forbidden annotation")
     ] = False,
@@ -68,12 +61,11 @@ def debug_cli(
     path, *rest = inputs
     import_code(code)
     if Path(path).is_dir() or path.endswith(".spacy"):
-        keys = {"ambiguous_spans_key": ambiguous_key, "incorrect_spans_key": incorrect_key}
-        head, reports, notes = _debug_files(inputs, keys, read_labels(labels))
+        head, reports, notes = _debug_files(inputs, read_labels(labels))
         step = spacy_command("bcrf", "init", "--output", "model/config.cfg", "--train", path)
     else:
-        if (labels, ambiguous_key, incorrect_key) != (None, AMBIGUOUS, INCORRECT):
-            raise ValueError(f"{path}: a config sets labels and keys itself; set them there")
+        if labels is not None:
+            raise ValueError(f"{path}: a config sets labels itself; set them there")
         head, (reports, notes) = [], _debug_config(Path(path), rest)
         step = spacy_command("train", path, "--output", "out", *rest, code=code)
     if as_json:
@@ -122,7 +114,7 @@ class _Corpus:
 
 
 def _debug_files(
-    files: Sequence[str], keys: dict[str, str], labels: Sequence[str] | None
+    files: Sequence[str], labels: Sequence[str] | None
 ) -> tuple[list[str], Reports, list[str]]:
     """Return lines about all files, the reports by component and file, and warnings."""
     import spacy
@@ -137,13 +129,13 @@ def _debug_files(
         raise ValueError(f"{options[0]}: only a training config has overrides")
     nlp = spacy.blank("xx")
     corpora = {name: _Corpus(Path(name), nlp.vocab) for name in files}
-    found = Inspection(keys["ambiguous_spans_key"], keys["incorrect_spans_key"])
+    found = Inspection()
     for doc in chain(*corpora.values()):
         found.add(doc)
     if not found.docs:
         raise ValueError(f"{' '.join(files)}: has no documents")
     for name in find_annotated(found):
-        nlp.add_pipe(FACTORIES[name], name, config=keys if name == "ner" else {})
+        nlp.add_pipe(FACTORIES[name], name)
     first, *others = corpora.items()
     notes = [note for name, docs in others for note in note_shared(docs, first[1], name, first[0])]
     if labels and (unknown := sorted(found.labels - {*labels})):

@@ -18,7 +18,7 @@ from spacy_bcrf.corpora.formats.annotators import read_annotators
 from spacy_bcrf.corpora.identity import hash_identity
 
 from .errors import RESUMES, exit_on, spacy_command
-from .options import GpuId, Passes, PipeName, Seed
+from .options import GpuId, Lang, Passes, PipeName, Seed, Work
 
 JSON = (".jsonl", ".ndjson", ".json")
 
@@ -46,13 +46,8 @@ def distill_cli(
     rate: Annotated[float, Opt(help="Learning rate of AdaGrad")] = 0.3,
     batch_size: Annotated[int, Opt(help="Documents in a step", min=1)] = 1,
     shard: Annotated[int, Opt(help="Documents in a shard", min=1)] = 2000,
-    work: Annotated[
-        Path | None,
-        Opt(help="Folder that keeps the labeled shards (default: beside the output until the end)"),
-    ] = None,
-    lang: Annotated[
-        str, Opt("--lang", "-l", help="Language, for JSON lines as the teacher")
-    ] = "xx",
+    work: Work = None,
+    lang: Lang = "xx",
     seed: Seed = 0,
     gpu_id: GpuId = -1,
 ) -> str:

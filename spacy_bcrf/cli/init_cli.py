@@ -16,6 +16,7 @@ from bcrf.io.atomic import replacing, replacing_folder
 from bcrf.io.text import text_suffix
 
 from .errors import spacy_command
+from .options import Lang
 from .paths import check_output_file, print_notes, read_corpus
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def init_cli(
         Path | None,
         Opt(help="Texts for --names, as `rank` reads them. Names in lower case match any case"),
     ] = None,
-    lang: Annotated[str, Opt("--lang", "-l", help="Language of the tokenizer")] = "xx",
+    lang: Lang = "xx",
     pipes: Annotated[
         str | None,
         Opt(

@@ -18,6 +18,13 @@ PipeNames = Annotated[
 ]
 GpuId = Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")]
 Seed = Annotated[int, Opt("--seed", help="Random seed", min=0)]
+Lang = Annotated[
+    str, Opt("--lang", "-l", help="Language of the tokenizer, and of spaces between words")
+]
+Work = Annotated[
+    Path | None,
+    Opt(help="Folder that keeps finished parts (default: beside the output until the end)"),
+]
 NewFolder = Annotated[
     Path, Opt("--output", "-o", help="New folder to save the pipeline to", show_default=False)
 ]

@@ -21,7 +21,7 @@ from bcrf.io.text import CorpusError, Line, scan_lines
 from bcrf.lazy import lazy
 
 from .counts import Counts, Problems
-from .doc_files import Writer
+from .doc_files import open_writer
 from .entity_tag_reader import EntityTagReader
 from .formats import brat, jsonl, label_studio, prodigy, webanno
 from .formats.other_spans import find_unread
@@ -74,7 +74,7 @@ def convert(
     align: what becomes of spans that cut tokens, see `make_doc.Align`.
     n_sents: sentences of columns in a Doc; 0 for all of a document. A Doc never crosses the end of
         a document, and each file starts one.
-    scheme, ent_complete: see `EntityTagReader`. shard: see `doc_files.Writer`.
+    scheme, ent_complete: see `EntityTagReader`. shard: see `doc_files.open_writer`.
     skip_malformed: skip all records with a problem; or, if False, write nothing if there is one, or
         if a span is left out. By default, skip none of columns, and MOST_SKIPPED of other records.
     timeout: seconds for the tokenizer of a text; 0 for no limit.
@@ -91,7 +91,7 @@ def convert(
     counts, problems = conversion.counts, conversion.problems
     if all(callable(reader) for _, reader in sources):
         counts.unit = "sentences"
-    with Writer(output, shard, _ATTRS) as writer:
+    with open_writer(output, shard, _ATTRS) as writer:
         for doc in conversion.convert(sources, align, n_sents):
             writer.add(doc)
         n_skipped = counts.skipped.total()

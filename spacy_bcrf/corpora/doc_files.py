@@ -3,16 +3,15 @@
 import random
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from spacy.tokens import Doc, DocBin
 from spacy.tokens._serialize import ALL_ATTRS
 from spacy.vocab import Vocab
 
-from bcrf.io.atomic import check_new_folder, is_stream, replacing, replacing_folder
+from bcrf.io.atomic import is_stream, replacing, replacing_folder
 from bcrf.io.text import BLOCK, CorpusError, open_decompressed
 
 MIN_LIMIT = 64 << 20
@@ -137,71 +136,57 @@ class _Docs(DocBin):
 
 
 class Writer:
-    """Write documents to one file, or to a folder of files with `shard` documents each.
+    """Documents of one file, or of a folder of files with `shard` documents each.
 
-    shard: 0 for one file. attrs: token attributes to store.
-    Use it as a context manager. The output appears at the end, whole: after an exception a file
-    stays as it was, and a folder does not exist, or is empty as before. ValueError for a path that
-    is neither a `.spacy` file nor a device, or for a folder that is not empty. CorpusError if the
-    output cannot be written.
+    folder: of the unfinished shards. shard: 0 for one file. attrs: token attributes to store. Use
+    `open_writer`.
     """
 
-    def __init__(self, path: Path, shard: int = 0, attrs: Sequence[str] = ALL_ATTRS) -> None:
-        if not shard and (path.is_dir() or not (path.suffix == ".spacy" or is_stream(path))):
-            raise ValueError(f"{path}: expected the name of a .spacy file to write")
-        if shard:
-            check_new_folder(path)
-        self.path, self.shard = path, shard
+    def __init__(self, path: Path, folder: Path, shard: int, attrs: Sequence[str]) -> None:
+        self.path, self.folder, self.shard = path, folder, shard
         self.n_docs = 0
         self._new_bin = partial(_Docs, attrs, store_user_data=True)
         self._docs = self._new_bin()
-        self._folder = path
-        self._stack = ExitStack()
 
     def add(self, doc: Doc) -> None:
         self._docs.add(doc)
         self.n_docs += 1
         if self.shard and len(self._docs) == self.shard:
-            self._write_shard()
+            self.write()
 
-    def _write_shard(self) -> None:
-        name = f"{(self.n_docs - 1) // self.shard:06d}.spacy"
+    def write(self) -> None:
+        """Write the documents that no file has yet. CorpusError if that fails."""
         try:
-            self._docs.to_disk(self._folder / name)
+            if not self.shard:
+                with replacing(self.path) as part:
+                    self._docs.to_disk(part)
+            elif len(self._docs):
+                self._docs.to_disk(self.folder / f"{(self.n_docs - 1) // self.shard:06d}.spacy")
+                self._docs = self._new_bin()
         except OSError as error:
-            raise self._describe(error) from None
-        self._docs = self._new_bin()
+            reason = error.strerror or error
+            raise CorpusError(f"{self.path}: cannot be written: {reason}") from None
 
-    def _finish(self, kind: object, *_: object) -> None:
-        if kind is None and not self.shard:
-            with replacing(self.path) as part:
-                self._docs.to_disk(part)
-        elif kind is None and len(self._docs):
-            self._write_shard()
 
-    def _describe(self, error: OSError) -> CorpusError:
-        return CorpusError(f"{self.path}: cannot be written: {error.strerror or error}")
+@contextmanager
+def open_writer(path: Path, shard: int = 0, attrs: Sequence[str] = ALL_ATTRS) -> Iterator[Writer]:
+    """Yield a writer, whose output appears at the end, whole.
 
-    def __enter__(self) -> "Writer":
-        if self.shard:
-            try:
-                self._folder = self._stack.enter_context(replacing_folder(self.path))
-            except OSError as error:
-                raise self._describe(error) from None
-        self._stack.push(self._finish)
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        try:
-            # An error of `_finish` also removes the temporary folder.
-            self._stack.__exit__(*raised)
-        except OSError as failure:
-            raise self._describe(failure) from None
+    After an exception a file stays as it was, and a folder does not exist, or is empty as before.
+    ValueError for a path that is neither a `.spacy` file nor a device, or for a folder that is not
+    empty. CorpusError if a file cannot be written.
+    """
+    if not shard and (path.is_dir() or not (path.suffix == ".spacy" or is_stream(path))):
+        raise ValueError(f"{path}: expected the name of a .spacy file to write")
+    with replacing_folder(path) if shard else nullcontext(path) as folder:
+        writer = Writer(path, folder, shard, attrs)
+        yield writer
+        writer.write()
 
 
 def write_all(docs: Iterable[Doc], path: Path, shard: int = 0) -> int:
-    """Write documents as `Writer` does, and return their number."""
-    with Writer(path, shard) as writer:
+    """Write documents as `open_writer` does, and return their number."""
+    with open_writer(path, shard) as writer:
         for doc in docs:
             writer.add(doc)
     return writer.n_docs

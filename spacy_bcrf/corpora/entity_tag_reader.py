@@ -41,9 +41,9 @@ class EntityTagReader:
 
     scheme: one of SCHEMES, or "auto". complete: words without a tag are O, not missing.
 
-    Only the number of repaired tags depends on the scheme, not the entities. So "auto" needs one
-    pass. It counts the repairs for every scheme with all prefixes of the file, and takes the scheme
-    with the fewest.
+    Only the number of repaired tags depends on the scheme, not the entities. So one pass counts the
+    repairs for every scheme with all prefixes of the file, and "auto" takes the one with the
+    fewest.
     """
 
     def __init__(self, scheme: str = "auto", *, complete: bool = False) -> None:
@@ -52,15 +52,16 @@ class EntityTagReader:
         self.complete = complete
         self.n_tags = 0
         self.n_assumed_outside = 0
-        self._repaired = dict.fromkeys(SCHEMES if scheme == "auto" else (scheme,), 0)
+        self._given = scheme
+        self._repaired = dict.fromkeys(SCHEMES, 0)
+        """By schemes with all prefixes so far."""
         self._first_lines: dict[str, Line] = {}
         self._checked = {"O"}
-        self._auto = None if scheme == "auto" else EntityTagReader()
 
     @property
     def scheme(self) -> str:
-        """The scheme with the fewest repairs so far."""
-        return min(self._repaired, key=lambda name: self._repaired[name])
+        """The given scheme, or that with the fewest repairs so far."""
+        return self._best() if self._given == "auto" else self._given
 
     @property
     def n_repaired(self) -> int:
@@ -69,8 +70,10 @@ class EntityTagReader:
     @property
     def better_scheme(self) -> str | None:
         """The scheme with fewer repairs than the given one, if there is one."""
-        auto = self._auto
-        return auto.scheme if auto and auto.n_repaired < self.n_repaired else None
+        return self._best() if self._repaired[self._best()] < self.n_repaired else None
+
+    def _best(self) -> str:
+        return min(self._repaired, key=lambda name: self._repaired[name])
 
     def read(self, sentence: Sentence) -> list[str | None]:
         """Return valid IOB2 tags, None for missing ones.
@@ -79,8 +82,6 @@ class EntityTagReader:
         """
         tags = sentence.entities
         self._check(sentence)
-        if self._auto:
-            self._auto.read(sentence)
         spans = read_spans(tags)
         if spans:
             for name in self._repaired:
@@ -103,7 +104,8 @@ class EntityTagReader:
             if tag is None or tag in self._checked or tag in new:
                 continue
             prefix, _, label = tag.partition("-")
-            known = "".join(dict.fromkeys("".join(_PREFIXES[name] for name in schemes)))
+            names = schemes if self._given == "auto" else (self._given,)
+            known = "".join(dict.fromkeys("".join(_PREFIXES[name] for name in names)))
             if len(prefix) != 1 or prefix not in known or not label or _NO_LABEL.search(label):
                 raise _error(line, tag, known, first_lines)
             new.add(tag)

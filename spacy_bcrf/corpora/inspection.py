@@ -33,13 +33,8 @@ class Tags:
 
 @dataclass
 class Inspection:
-    """Counts for a corpus. `add` counts one document.
+    """Counts for a corpus. `add` counts one document."""
 
-    ambiguous_key, incorrect_key: keys of the span groups of partial annotation of entities.
-    """
-
-    ambiguous_key: str = AMBIGUOUS
-    incorrect_key: str = INCORRECT
     docs: int = 0
     tokens: int = 0
     with_context: int = 0
@@ -71,7 +66,7 @@ class Inspection:
             self.tags[name].missing += values.pop(0, 0)
             self.tags[name].values.update(values)
         self.tags["tag"].allowed += len(_only(*read_allowed_tags([Example(doc, doc)]), {}))
-        keys = self.ambiguous_key, self.incorrect_key
+        keys = AMBIGUOUS, INCORRECT
         for key in doc.spans.keys() - {*keys}:
             of_group = (span.label_ for span in doc.spans[key])
             self.groups.setdefault(key, Counter()).update(of_group)

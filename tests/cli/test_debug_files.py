@@ -84,7 +84,7 @@ def test_json(folder):
 def test_settings_of_a_config_are_refused(folder):
     message = "--paths.train: only a training config has overrides"
     assert message in run("many", "--paths.train", "wrong.spacy", exit_code=1).stderr
-    message = "c.cfg: a config sets labels and keys itself"
+    message = "c.cfg: a config sets labels itself"
     assert message in run("c.cfg", "--labels", "PER", exit_code=1).stderr
 
 
@@ -99,20 +99,6 @@ def test_missing_and_unexpected_labels(folder):
     result = run("many", "--labels", "labels.txt")
     assert table(result.output, "many:")[3] == ["ORG", *"000000", "5", "10", "0"]
     assert "Warning: labels that are not in --labels: LOC" in result.output
-
-
-def test_options_set_the_keys_of_span_groups(folder):
-    doc = Doc(VOCAB, words=WORDS, ents=["B-PER", "O", "O"])
-    doc.spans["unsure"] = [Span(doc, 2, 3, label="LOC")]
-    doc.spans["wrong"] = [Span(doc, 0, 1, label="PER")]
-    write_all([doc], folder / "keys.spacy")
-    lines = run("keys.spacy").output.splitlines()
-    assert lines[1:3] == ["spans['unsure']: 1 spans: LOC 1", "spans['wrong']: 1 spans: PER 1"]
-    assert not any(line.startswith("LOC") for line in lines[3:])
-    result = run("keys.spacy", "--ambiguous-spans-key", "unsure", "--incorrect-spans-key", "wrong")
-    loc, per = table(result.output, "keys.spacy:")[2:]
-    assert loc[:5] == ["LOC", "0", "0", "1", "0"] and per[:5] == ["PER", "1", "1", "0", "1"]
-    assert "'Ann' (tokens 0:1) is both PER and not PER" in result.output
 
 
 def test_span_groups(folder):

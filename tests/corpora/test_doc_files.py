@@ -10,7 +10,7 @@ from spacy.tokens import Doc, DocBin
 
 from bcrf.io.text import CorpusError
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.corpora.doc_files import Writer, find_files, read_docs, write_all
+from spacy_bcrf.corpora.doc_files import find_files, open_writer, read_docs, write_all
 
 set_extensions()
 NLP = spacy.blank("xx")
@@ -35,7 +35,7 @@ def test_shards_hold_all_documents_in_order(tmp_path):
 
 def test_no_half_written_files(tmp_path):
     def fail():
-        with Writer(tmp_path / "one.spacy") as writer:
+        with open_writer(tmp_path / "one.spacy") as writer:
             writer.add(make_docs(1)[0])
             raise KeyboardInterrupt
 
@@ -64,7 +64,7 @@ def test_an_unreadable_file(tmp_path, change, problem):
 
 def test_shards_appear_together_at_the_end(tmp_path):
     path = tmp_path / "corpus/train"
-    with Writer(path, shard=2) as writer:
+    with open_writer(path, shard=2) as writer:
         for doc in make_docs(5):
             writer.add(doc)
         # A process that is killed now leaves a folder with another name, which no corpus includes.
@@ -118,7 +118,7 @@ def test_only_documents_with_user_data_store_it(tmp_path):
     write_all(docs, tmp_path / "docs.spacy")
     stored = DocBin(store_user_data=True).from_disk(tmp_path / "docs.spacy")
     assert [data is None for data in stored.user_data] == [True, False, True]
-    with Writer(tmp_path / "again.spacy") as writer:
+    with open_writer(tmp_path / "again.spacy") as writer:
         writer.add(docs[1])
         with pytest.raises(AttributeError):
             writer.add(None)

@@ -50,12 +50,14 @@ def read_columns(
     """
     lines = iter(lines)
     tabs, head = find_separator(lines)
-    n_columns, first_row = 0, 0
+    n_columns, first_row, word = 0, 0, 0
+    tag: int | None = None
+    ents: list[int] = []
     columns = word_column, tag_column, ent_columns
     is_short = isinstance(_find_columns(2, *columns), str)
     text: str | None = None
     starts_document = False
-    sentence = Sentence()
+    sentence, rows = Sentence(), list[list[str]]()
     error: CorpusError | None = None
     for line in chain(head, lines, [Line(Path(), 0, "")]):
         bad: CorpusError | None = None
@@ -68,23 +70,21 @@ def read_columns(
                 error = error or bad
             continue
         is_source = (
-            is_short
-            and not sentence.words
-            and line.text.startswith("#\t")
-            and line.text.count("\t") == 1
+            is_short and not rows and line.text.startswith("#\t") and line.text.count("\t") == 1
         )
         if is_source or not is_row(line, tabs):
-            if not sentence.words and sentence.dropped:
+            if not rows and sentence.dropped:
                 error = sentence.dropped[0]
             if error is not None:
                 on_malformed(error)
-                sentence, text, error = Sentence(), None, None
-            elif sentence.words:
+                sentence, rows, text, error = Sentence(), [], None, None
+            elif rows:
+                _fill(sentence, rows, word, tag, ents)
                 sentence.starts_document = starts_document
                 if text is not None:
                     sentence.spaces = align(sentence.words, text)
                 yield sentence
-                sentence, text, starts_document = Sentence(), None, False
+                sentence, rows, text, starts_document = Sentence(), [], None, False
             starts_document |= _DOCUMENT.match(line.text) is not None
             if match := _TEXT.match(line.text):
                 text = match[1].strip()
@@ -111,14 +111,22 @@ def read_columns(
         if bad is not None or error is not None:
             continue
         sentence.lines.append(line)
-        sentence.words.append(row[word])
-        sentence.tags.append(None if tag is None or row[tag] in _MISSING_TAG else row[tag])
-        sentence.pos.append(None)
-        entities = [None if row[ent] in _MISSING_ENTITY else row[ent] for ent in ents]
-        sentence.entities.append(entities[0] if entities else None)
-        sentence.layers = sentence.layers or [[] for _ in entities[1:]]
-        for layer, entity in zip(sentence.layers, entities[1:], strict=True):
-            layer.append(entity)
+        rows.append(row)
+
+
+def _fill(
+    sentence: Sentence, rows: list[list[str]], word: int, tag: int | None, ents: list[int]
+) -> None:
+    """Set the words of a sentence and their tags. word, tag, ents: indices of columns."""
+
+    def read(column: int | None, missing: tuple[str, ...]) -> list[str | None]:
+        if column is None:
+            return [None] * len(rows)
+        return [None if row[column] in missing else row[column] for row in rows]
+
+    sentence.words = [row[word] for row in rows]
+    sentence.tags, sentence.pos = read(tag, _MISSING_TAG), read(None, ())
+    sentence.entities, *sentence.layers = (read(i, _MISSING_ENTITY) for i in ents or [None])
 
 
 def is_row(line: Line, tabs: bool) -> bool:
