@@ -126,7 +126,7 @@ def _fill(
 
     sentence.words = [row[word] for row in rows]
     sentence.tags, sentence.pos = read(tag, _MISSING_TAG), read(None, ())
-    sentence.entities, *sentence.layers = (read(i, _MISSING_ENTITY) for i in ents or [None])
+    sentence.entities, *sentence.layers = (read(i, _MISSING_ENTITY) for i in (*ents,) or (None,))
 
 
 def is_row(line: Line, tabs: bool) -> bool:
