@@ -1,6 +1,7 @@
 """What the foreign taggers of a component reach alone: by argmax, and decoded validly."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import spacy
@@ -11,7 +12,7 @@ from spacy.tokens import Doc
 from bcrf.schemes import read_spans
 from spacy_bcrf.layers.linear_chain import sparse_chains
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
-from spacy_bcrf.scores.foreign_labels import OUTSIDE, split_label
+from spacy_bcrf.scores.foreign_labels import OUTSIDE, Merge, split_label
 from spacy_bcrf.scores.token_scores import Scorer, TokenScores
 
 Spans = set[tuple[int, int, str]]
@@ -52,7 +53,7 @@ def compare_sources(
     if not labeler.codec.of_entities:
         return rows
     for scorer in find_scorers(labeler):
-        by_argmax = map(argmax_spans, docs, scorer.find(docs))
+        by_argmax = map(partial(argmax_spans, scorer.merge), docs, scorer.find(docs))
         rows.append({"source": scorer.name, "how": "argmax", **_score(by_argmax, gold)})
         try:
             nlp = make_decoder(lang, scorer.config, labeler.labels)
@@ -64,11 +65,12 @@ def compare_sources(
     return rows
 
 
-def argmax_spans(doc: Doc, scores: TokenScores) -> Spans:
+def argmax_spans(merge: Merge, doc: Doc, scores: TokenScores) -> Spans:
     """Return the spans of the best label of each token, as conlleval reads invalid ones."""
     tags: list[str | None] = []
-    for k, silent in zip(scores.values.argmax(axis=1).tolist(), scores.silent, strict=True):
-        prefix, name = split_label(scores.labels[k])
+    best = merge.apply(scores.values).argmax(axis=1).tolist()
+    for k, silent in zip(best, scores.silent, strict=True):
+        prefix, name = split_label(merge.labels[k])
         tags.append(OUTSIDE if silent or name == OUTSIDE else f"{prefix or 'I'}-{name}")
     spans = (doc[start:end] for start, end, _ in read_spans(tags))
     labels = [label for *_, label in read_spans(tags)]

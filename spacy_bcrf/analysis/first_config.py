@@ -180,7 +180,7 @@ def make_first_config(
 
 def _describe_source(source: dict[str, Any], labels: Iterable[str]) -> list[str]:
     """Return what learning starts from. The labels of the source are read, but not its scores."""
-    known = set(find_names(Scorer(source).labels))
+    known = set(find_names(Scorer(source).merge.labels))
     if not (shared := sorted(known & set(labels))):
         return [
             f"scores: no label of the source is one of the corpus, so learning starts from 0: "

@@ -174,7 +174,7 @@ def _write_decoder(output: Path, lang: str, source: dict[str, Any], names: str |
     from spacy_bcrf.scores.token_scores import Scorer
 
     with replacing_folder(output) as part:
-        labels = find_names(Scorer(source).labels)
+        labels = find_names(Scorer(source).merge.labels)
         make_decoder(lang, source, labels).to_disk(part)
     typer.echo(
         f"{output}: decodes valid entities {', '.join(labels)} from the scores of "

@@ -58,8 +58,10 @@ def scores_cli(
                     n_tokens += len(scores.values)
                     n_silent += int(scores.silent.sum())
                 bar.update(len(batch))
+        n_cut = getattr(scorer.source, "n_cut", 0)
         typer.echo(
             f"{scorer.name}: {n_texts:,} texts, {n_tokens:,} tokens, {n_silent:,} without scores, "
-            f"{scorer.n_failed:,} texts failed; kept in {scorer.config['cache']}"
+            f"{scorer.n_failed:,} texts failed{f', {n_cut:,} spans cut tokens' if n_cut else ''}; "
+            f"kept in {scorer.config['cache']}"
         )
     return spacy_command("train", file, "--output", "training")

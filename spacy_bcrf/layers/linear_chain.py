@@ -193,7 +193,7 @@ def forward(
 def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any = None) -> None:
     sparse: SparseChain = model.attrs["chain"]
     sparse.initialize(X or [], model.get_dim("nO"))
-    if model.attrs["tags"] is not None and sparse.n_chains == 1:
+    if model.attrs["tags"] is not None:
         sparse.start_from_scores(model.attrs["tags"])
 
 

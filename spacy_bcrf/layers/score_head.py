@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats2d
@@ -13,7 +14,7 @@ from thinc.types import Floats2d
 from bcrf.chain import Potentials
 from spacy_bcrf.scores.biases import read_biases, spread_biases
 from spacy_bcrf.scores.foreign_labels import OUTSIDE, find_names, match_tags, split_label
-from spacy_bcrf.scores.token_scores import Scorer, make_scorers
+from spacy_bcrf.scores.token_scores import Scorer, TokenScores, make_scorers
 
 from .heads import CRF
 from .network import SequenceLabeler
@@ -57,20 +58,29 @@ def ScoreHead(
 def _forward(
     model: Model[list[Doc], list[Floats2d]], docs: list[Doc], is_train: bool
 ) -> tuple[list[Floats2d], Callable]:
-    """Return vectors (n, L + 1) of each source side by side: weight times scores, and weight.
+    """Return vectors (n, L + N + 1) of each source side by side: weight times scores, and weight.
 
-    At each token, a silent source has the weight 0, and the S others have 1 / S.
+    The scores are log-probabilities of the L labels, and that no label has each of the N names. At
+    each token, a silent source has the weight 0, and the S others have 1 / S.
     """
     ops: Any = model.ops
-    by_source = [scorer.find(docs) for scorer in model.attrs["scorers"]]
+    scorers: list[Scorer] = model.attrs["scorers"]
+    by_source = [scorer.find(docs) for scorer in scorers]
     vectors = []
     for of_doc in zip(*by_source, strict=True):
         speaks = np.array([~of.silent for of in of_doc])
         weights = (speaks / speaks.sum(axis=0).clip(1))[:, :, None]
-        pairs = zip(weights, of_doc, strict=True)
-        parts = [x for w, of in pairs for x in (w * np.nan_to_num(of.values), w)]
+        triples = zip(scorers, weights, of_doc, strict=True)
+        parts = [x for s, w, of in triples for x in (w * np.nan_to_num(_score(s, of)), w)]
         vectors.append(ops.asarray2f(np.hstack(parts)))
     return vectors, lambda d_vectors: []
+
+
+def _score(scorer: Scorer, scores: TokenScores) -> NDArray[Any]:
+    values = scorer.merge.apply(scores.values)
+    pairs = map(split_label, scorer.merge.labels)
+    of_name = np.array([[name == n for n in find_names(scorer.merge.labels)] for _, name in pairs])
+    return np.hstack([values, np.log((1 - np.exp(values) @ of_name).clip(1e-7))])
 
 
 def _init(
@@ -85,30 +95,40 @@ def _init(
     init_layers(model, X, Y)
     head = model.get_ref("output_layer")
     tags: list[str] = head.attrs["tags"]
+    n_states = len(head.get_param("transitions"))
+    if biases is not None and n_states < len(tags):
+        raise ValueError("spacy-bcrf.ScoreHead.v1: biases are of one chain of tags; take bcrf_ner")
     W = np.zeros(head.get_param("W").shape, dtype="float32")
-    if len(W) != len(tags) or head.get_param("transitions").shape != (len(tags),) * 2:
-        raise ValueError("spacy-bcrf.ScoreHead.v1 scores one chain of tags: take bcrf_ner")
-    transitions = np.zeros((len(tags),) * 2, dtype="float32")
-    outside = np.array([tag == OUTSIDE for tag in tags])
-    b = outside.astype("float32")  # the weights of sources take it away
+    transitions = np.zeros((n_states, n_states), dtype="float32")
+    b = np.zeros(len(tags), dtype="float32")
+    b[::n_states] = 1  # O; the weights of sources take it away
     column = 0
     for scorer in scorers:
         scorer.keeps = True
-        labels = match_tags(scorer.labels, tags)
-        if not any(labels[i] >= 0 for i, tag in enumerate(tags) if tag != OUTSIDE):
+        labels, names = scorer.merge.labels, find_names(scorer.merge.labels)
+        found = match_tags(labels, tags)
+        known = np.flatnonzero(found >= 0)
+        if not any(labels[k] != OUTSIDE for k in found[known]):
+            ours = find_names([tag for k, tag in enumerate(tags) if k % n_states])
             raise ValueError(
-                f"scores {scorer.name!r}: none of its labels "
-                f"{', '.join(find_names(scorer.labels)[:12])} is one of "
-                f"{', '.join(find_names(tags)[:12])}. Name ours in the key labels of the source"
+                f"scores {scorer.name!r}: none of its labels {', '.join(names[:12])} is one of "
+                f"{', '.join(ours[:12])}. Name ours in the key labels of the source"
             )
-        known = np.flatnonzero(labels >= 0)
-        W[known, column + labels[known]] = 1
-        column += len(scorer.labels) + 1
-        W[:, column - 1] = _UNKNOWN * (labels < 0) - outside
-        pairs = set(map(split_label, scorer.labels))
+        W[known, column + found[known]] = 1
+        weight = column + len(labels) + len(names)
+        W[:, weight] = _UNKNOWN * (found < 0) - b
+        for first in range(0, len(tags), n_states):
+            # Of chains side by side, and of a source without O.
+            if found[first] < 0:
+                of_chain = {split_label(tag)[1] for tag in tags[first : first + n_states]}
+                others = [k for k, name in enumerate(names) if name in of_chain]
+                W[first, column + len(labels) + np.array(others, dtype="int64")] = 1
+                W[first, weight] = -1
+        column = weight + 1
+        pairs = set(map(split_label, labels))
         plain = {name for _, name in pairs} - {name for prefix, name in pairs if prefix not in "I"}
-        for i, old in enumerate(tags):
-            for j, new in enumerate(tags):
+        for i, old in enumerate(tags[:n_states]):
+            for j, new in enumerate(tags[:n_states]):
                 # Without prefixes, nothing says whether two tokens are one entity: they are.
                 same = split_label(old)[1] == split_label(new)[1] in plain
                 if same and split_label(new)[0] in ("B", "U", "S"):

@@ -51,7 +51,8 @@ class Merge:
     names: our name by foreign name; "O" or "" for a label that is none of ours. Several foreign
     names of one of ours lose their prefixes: the surname after a given name starts no new PERSON.
 
-    labels: the merged labels. Raises ValueError for a name that the source does not have.
+    foreign: the labels of the source. labels: the merged labels. groups: the indices of the foreign
+    labels of each merged one. Raises ValueError for a name that the source does not have.
     """
 
     def __init__(self, labels: Sequence[str], names: Mapping[str, str]) -> None:
@@ -70,20 +71,17 @@ class Merge:
             ours = names.get(name, name) or OUTSIDE
             plain = not prefix or ours == OUTSIDE or len(of_name[ours]) > 1
             groups[join_label("" if plain else prefix, ours)].append(i)
+        self.foreign = list(labels)
         self.labels = list(groups)
-        self._groups = list(groups.values())
+        self.groups = list(groups.values())
 
     def apply(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the log-probabilities of the merged labels."""
-        if all(group == [i] for i, group in enumerate(self._groups)):
-            return values
-        several = [i for i, group in enumerate(self._groups) if len(group) > 1]
-        merged = values[:, [group[0] for group in self._groups]]
-        members = np.zeros((values.shape[1], len(several)), dtype="float32")
-        for k, i in enumerate(several):
-            members[self._groups[i], k] = 1
-        with np.errstate(divide="ignore"):  # all far below the others
-            merged[:, several] = np.log(np.exp(values) @ members)
+        """Return the log-probabilities of the merged labels from those of the foreign ones."""
+        merged = values[:, [group[0] for group in self.groups]]
+        with np.errstate(invalid="ignore"):  # all minus infinity
+            for k, group in enumerate(self.groups):
+                if len(group) > 1:
+                    merged[:, k] = np.logaddexp.reduce(values[:, group], axis=1)
         return merged
 
 
@@ -101,6 +99,21 @@ def match_tags(labels: Sequence[str], tags: Sequence[str]) -> NDArray[np.int64]:
         options = ((p, name) for p in _STANDS_FOR[prefix])
         matches.append(next((found[pair] for pair in options if pair in found), -1))
     return np.array(matches, dtype="int64")
+
+
+def group_by_tag(merge: Merge, tags: Sequence[str], n_chains: int = 1) -> list[list[int]]:
+    """Return the foreign labels of each of our T tags, by index, none for a tag without.
+
+    n_chains: of equally many tags side by side. The first tag of a chain, O, also has the labels of
+    other chains.
+    """
+    groups = [merge.groups[k] if k >= 0 else [] for k in match_tags(merge.labels, tags)]
+    by_label = dict(zip(merge.labels, merge.groups, strict=True))
+    used = set(by_label.get(OUTSIDE, [])).union(*groups)
+    n_tags = len(tags) // n_chains
+    for first in range(0, len(tags), n_tags):
+        groups[first] = sorted(used.difference(*groups[first + 1 : first + n_tags]))
+    return groups
 
 
 def find_names(labels: Sequence[str]) -> list[str]:

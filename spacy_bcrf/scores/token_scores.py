@@ -13,7 +13,8 @@ The others are options of the function.
 import json
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from threading import Lock
@@ -21,8 +22,10 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.attrs import ORTH, SENT_START, SPACY  # type: ignore[import-not-found]
 from spacy.tokens import Doc
 from spacy.util import registry
+from thinc.api import ConfigValidationError
 
 from bcrf.lazy import lazy
 
@@ -56,12 +59,19 @@ class Source(Protocol):
         """Return natural log-probabilities (n, L) of each document, NaN at silent tokens."""
 
 
+class SourceError(ConfigValidationError):
+    """A wrong source of scores. `spacy train` shows it as an error of the config."""
+
+    def __str__(self) -> str:
+        return self.desc or ""
+
+
 @dataclass
 class TokenScores:
     """What a source says of one document.
 
-    name: of the source. labels: L merged labels. values: float32 (n, L), natural log-probabilities;
-    a row of NaN where the source is silent.
+    name: of the source. labels: its L labels. values: float32 (n, L), natural log-probabilities; a
+    row of NaN where the source is silent.
     """
 
     name: str
@@ -75,7 +85,7 @@ class TokenScores:
 
 
 class Scorer:
-    """A named source, its merged labels, and what it has said of texts so far.
+    """A named source, and what it has said of texts so far.
 
     keeps: whether new scores go to the cache. Training sets it: a trained pipeline only reads.
     n_failed: number of texts for which the source raised an exception. They are silent.
@@ -103,7 +113,8 @@ class Scorer:
         try:
             self.source: Source = registry.get("misc", function)(**options)
         except Exception as error:  # catalogue's errors, and those of wrong options
-            raise self._error(f"{function}: {error}") from error
+            what = str(error).rpartition("__init__() ")[2]
+            raise self._error(f"{function}: {what}") from error
         self._cache = None if cache is None else Cache(cache)
         self._kept: dict[bytes, NDArray[np.float32]] = {}
         self._size = 0
@@ -115,23 +126,20 @@ class Scorer:
         return Scorer, (self.config,)
 
     @lazy
-    def _merge(self) -> Merge:
-        try:
+    def merge(self) -> Merge:
+        """The labels of the source under our names."""
+        with self._named_errors():
             return Merge(list(self.source.labels), self._names)
-        except (ValueError, OSError) as error:
-            raise self._error(str(error)) from error
 
     @lazy
     def _loaded(self) -> bool:
-        try:
+        with self._named_errors():
             self.source.load()
-        except (ValueError, OSError) as error:
-            raise self._error(str(error)) from error
         return True
 
     @property
     def labels(self) -> list[str]:
-        return self._merge.labels
+        return self.merge.foreign
 
     @lazy
     def _identity(self) -> str:
@@ -145,30 +153,18 @@ class Scorer:
         labels, keys = self.labels, [_key(doc) for doc in docs]
         with self._lock:
             found = {key: self._kept[key] for key in keys if key in self._kept}
-        missing = {key: doc for key, doc in zip(keys, docs, strict=True) if key not in found}
-        missing = {key: doc for key, doc in missing.items() if len(doc)}
-        if missing and self._cache:
-            read = self._cache.read(self._identity, list(missing), len(self.source.labels))
-            self._keep(read)
-            found |= read
-            missing = {key: doc for key, doc in missing.items() if key not in read}
-        if missing:
-            new = dict(zip(missing, self._compute(list(missing.values())), strict=True))
-            known = {key: values for key, values in new.items() if values is not None}
-            self._keep(known)
-            if self._cache and self.keeps:
-                self._cache.write(self._identity, known)
-            found |= {
-                key: np.full((len(missing[key]), len(self.source.labels)), np.nan, "float32")
-                if values is None
-                else values
-                for key, values in new.items()
-            }
-        nothing = np.zeros((0, len(self.source.labels)), "float32")
-        parts = [found.get(key, nothing) for key in keys]
-        merged = self._merge.apply(np.concatenate([nothing, *parts]))
-        ends = np.cumsum([len(part) for part in parts])
-        return [TokenScores(self.name, labels, part) for part in np.split(merged, ends)[:-1]]
+        for look_up in (self._read, self._compute):
+            missing = {key: doc for key, doc in zip(keys, docs, strict=True) if key not in found}
+            if missing:
+                new = look_up(missing)
+                self._keep(new)
+                found |= new
+        return [TokenScores(self.name, labels, found[key]) for key in keys]
+
+    def _read(self, missing: Mapping[bytes, Doc]) -> dict[bytes, NDArray[np.float32]]:
+        if self._cache is None:
+            return {}
+        return self._cache.read(self._identity, list(missing), len(self.labels))
 
     def _keep(self, new: Mapping[bytes, NDArray[np.float32]]) -> None:
         with self._lock:
@@ -178,16 +174,28 @@ class Scorer:
             while self._size > KEPT:
                 self._size -= self._kept.pop(next(iter(self._kept))).nbytes
 
-    def _compute(self, docs: list[Doc]) -> list[NDArray[np.float32] | None]:
-        """Return the checked scores of each document, None if the source fails for it."""
+    def _compute(self, missing: Mapping[bytes, Doc]) -> dict[bytes, NDArray[np.float32]]:
         self._loaded  # noqa: B018
+        texts = {key: doc for key, doc in missing.items() if len(doc)}
+        scored = dict(zip(texts, self._score(list(texts.values())), strict=True))
+        known = {key: values for key, values in scored.items() if values is not None}
+        if self._cache is not None and self.keeps:
+            self._cache.write(self._identity, known)
+        n_labels = len(self.labels)
+        return {
+            key: known.get(key, np.full((len(doc), n_labels), np.nan, dtype="float32"))
+            for key, doc in missing.items()
+        }
+
+    def _score(self, docs: list[Doc]) -> list[NDArray[np.float32] | None]:
+        """Return the checked scores of each document, None if the source fails for it."""
         try:
-            return self._check(docs, self.source(docs))
-        except _WrongScoresError:
+            return self._check(docs, self.source(docs)) if docs else []
+        except SourceError:
             raise
         except Exception as error:  # a foreign model can raise any
             if len(docs) > 1:
-                return [self._compute([doc])[0] for doc in docs]
+                return [self._score([doc])[0] for doc in docs]
             self.n_failed += 1
             if self.n_failed == 1:
                 text = docs[0].text
@@ -200,23 +208,26 @@ class Scorer:
             return [None]
 
     def _check(self, docs: list[Doc], found: Sequence[NDArray]) -> list[NDArray[np.float32] | None]:
-        shapes = [(len(doc), len(self.source.labels)) for doc in docs]
+        shapes = [(len(doc), len(self.labels)) for doc in docs]
         arrays = [np.asarray(values, dtype="float32") for values in found]
         if [a.shape for a in arrays] != shapes:
-            raise _WrongScoresError(
-                f"scores {self.name!r}: expected arrays of tokens and labels {shapes[:3]}, got "
+            raise self._error(
+                f"expected arrays of tokens and labels {shapes[:3]}, got "
                 f"{[a.shape for a in arrays][:3]}"
             )
         if any((a > 1e-3).any() for a in arrays):
-            raise _WrongScoresError(f"scores {self.name!r}: log-probabilities must be at most 0")
+            raise self._error("log-probabilities must be at most 0")
         return [a.clip(LEAST, 0) for a in arrays]
 
-    def _error(self, what: str) -> ValueError:
-        return ValueError(f"scores {self.name!r}: {what}")
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, OSError) as error:
+            raise self._error(str(error)) from error
 
-
-class _WrongScoresError(ValueError):
-    """Scores that no text can explain: the source is at fault."""
+    def _error(self, what: str) -> SourceError:
+        return SourceError(desc=f"scores {self.name!r}: {what}")
 
 
 def make_scorers(configs: Sequence[Mapping[str, Any]] | None) -> list[Scorer]:
@@ -229,7 +240,5 @@ def make_scorers(configs: Sequence[Mapping[str, Any]] | None) -> list[Scorer]:
 
 
 def _key(doc: Doc) -> bytes:
-    bounds = np.array([token.idx for token in doc], dtype="int64").tobytes()
-    starts = doc.to_array("SENT_START").tobytes() if doc.has_annotation("SENT_START") else b""
-    parts = doc.text.encode(), bounds, starts
-    return blake2b(b"\0".join(parts), digest_size=16).digest()
+    tokens: Any = doc.to_array([ORTH, SPACY, SENT_START])
+    return blake2b(tokens.tobytes(), digest_size=16).digest()

@@ -17,7 +17,7 @@ from bcrf.linear.templates import ALIASES, Attribute, TemplateError, parse_templ
 from bcrf.linear.word_cache import Bags, WordFunction
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths, read_doc, read_docs
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.scores.levels import EDGES, SILENT, find_levels, level_names
+from spacy_bcrf.scores.levels import find_steps, name_steps
 from spacy_bcrf.scores.token_scores import Scorer
 
 from . import doc_attributes, word_attributes
@@ -231,7 +231,7 @@ class Features:
             is_inside = places >= 0
             return Bags(np.append(0, is_inside.cumsum()), _PLACE_HASHES[places[is_inside]])
         if kind == SCORE:
-            return _score_bags(self.scorers[name], docs)
+            return _hash_scores(self.scorers[name], docs)
         if name == "" and kind == POOLED:
             assert self.first
             # The first chain takes all documents at once.
@@ -289,7 +289,7 @@ class Features:
                 )
         elif kind == SCORE and dot:
             self._check_name(attribute, "source in scores", rest, list(self.scorers))
-            self._of_doc[attribute] = partial(_score_values, self.scorers[rest])
+            self._of_doc[attribute] = partial(_name_scores, self.scorers[rest])
         elif kind in doc_attributes.OFFSETS and dot:
             rest = ALIASES.get(rest, rest)
             self._check_name(attribute, "string attribute of a token", rest, sorted(STRINGS))
@@ -379,32 +379,21 @@ def _quantize(tables: WordTables, dimensions: Sequence[int] | None, doc: Doc) ->
 
 
 @lru_cache(maxsize=64)
-def value_hashes(labels: tuple[str, ...]) -> NDArray[np.uint64]:
-    """Return the hashes (L, E) of the steps of each label of a source."""
-    names = [map(hash_string, level_names(label)) for label in labels]
-    return np.array([list(of_label) for of_label in names], dtype="uint64")
+def hash_steps(labels: tuple[str, ...]) -> NDArray[np.uint64]:
+    """Return the hashes of the values of a source, see `name_steps`."""
+    return np.array(list(map(hash_string, name_steps(labels))), dtype="uint64")
 
 
-def _score_bags(scorer: Scorer, docs: Sequence[Doc]) -> Bags:
-    """Return the bags (N,) of the steps that the log-odds of each label reach."""
-    silence = np.uint64(hash_string(SILENT))
-    hashes = np.append(value_hashes(tuple(scorer.labels)).ravel(), silence)
+def _hash_scores(scorer: Scorer, docs: Sequence[Doc]) -> Bags:
     values = np.concatenate([scores.values for scores in scorer.find(docs)])
-    levels, silent = find_levels(values), np.isnan(values).any(axis=1)
-    reached = (levels[:, :, None] > np.arange(len(EDGES))).reshape(len(levels), -1)
-    of_token = np.column_stack([reached & ~silent[:, None], silent])
-    starts = np.append(0, of_token.sum(axis=1).cumsum())
-    return Bags(starts, hashes[np.nonzero(of_token)[1]])
+    tokens, steps = find_steps(values)
+    starts = tokens.searchsorted(np.arange(len(values) + 1))
+    return Bags(starts, hash_steps(tuple(scorer.labels))[steps])
 
 
-def _score_values(scorer: Scorer, doc: Doc) -> Values:
-    (scores,) = scorer.find([doc])
-    names = [level_names(label) for label in scorer.labels]
-    return [
-        [SILENT]
-        if silent
-        else [name for of_label, k in zip(names, row, strict=True) for name in of_label[:k]]
-        for row, silent in zip(
-            find_levels(scores.values).tolist(), scores.silent.tolist(), strict=True
-        )
-    ]
+def _name_scores(scorer: Scorer, doc: Doc) -> Values:
+    (scores,), names = scorer.find([doc]), name_steps(scorer.labels)
+    found: list[list[str]] = [[] for _ in doc]
+    for token, step in zip(*find_steps(scores.values), strict=True):
+        found[token].append(names[step])
+    return found

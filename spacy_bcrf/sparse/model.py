@@ -24,12 +24,12 @@ from bcrf.linear.rows import Rows, known_rows
 from bcrf.linear.templates import Attribute, parse_template, parse_templates
 from bcrf.linear.word_cache import Bags
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
-from spacy_bcrf.scores.foreign_labels import match_tags
+from spacy_bcrf.scores.foreign_labels import group_by_tag
 from spacy_bcrf.scores.levels import EDGES, step_weights
 from spacy_bcrf.scores.token_scores import Scorer
 
 from .doc_attributes import POOLED
-from .features import SCORE, Features, value_hashes
+from .features import SCORE, Features, hash_steps
 from .gazetteers import Gazetteers
 from .two_pass import TEMPLATES, FirstPass
 from .word_tables import FREQUENCY, WordTables
@@ -227,28 +227,27 @@ class SparseChain:
     def start_from_scores(self, tags: Sequence[str]) -> None:
         """Set the weights of foreign labels after `initialize`, to start from sources' decoding.
 
-        tags: the names of the tags of one chain. Tags without a foreign label start from 0.
+        tags: the names of all tags. Tags without a foreign label start from 0. Several sources add
+        up, so that a silent one changes nothing.
         """
-        texts = {
-            f"{SCORE}.{scorer.name}[0]": scorer
-            for scorer in self.scorers
-            if f"{SCORE}.{scorer.name}[0]" in map(str, self.features.templates)
-        }
-        for text, scorer in texts.items():
-            hashes = value_hashes(tuple(scorer.labels))
-            n = hashes.size
-            attribute = Attribute(f"{SCORE}.{scorer.name}")
-            template = TemplateFeatures(parse_templates([text]), [], {}, [attribute], hash_string)
-            values = Bags(np.arange(n + 1), hashes.ravel())
+        learner = self.learner
+        for scorer in self.scorers:
+            (template,) = parse_templates([f"{SCORE}.{scorer.name}[0]"])
+            if template not in self.features.templates:
+                continue
+            hashes = hash_steps(tuple(scorer.labels))[:-1]
+            features = TemplateFeatures(
+                [template], [], {}, [part.attribute for part in template.parts], hash_string
+            )
+            n = len(hashes)
+            values = Bags(np.arange(n + 1), hashes)
             no_words = np.zeros(n, "uint64"), np.zeros((n, 0), "uint64"), np.ones(n, "int32")
-            keys, _ = template.extract(Tokens(*no_words, str, [values]))
+            keys, _ = features.extract(Tokens(*no_words, str, [values]))
             rows = self.dictionary.find(keys, True).reshape(-1, len(EDGES))
-            learner = self.learner
             learner.resize(len(self.dictionary))
             weights = learner.weights.copy()
-            for tag, label in enumerate(match_tags(scorer.labels, tags)):
-                if label >= 0:
-                    weights[learner.n_general + rows[label], tag] = step_weights() / len(texts)
+            for tag, labels in enumerate(group_by_tag(scorer.merge, tags, learner.n_chains)):
+                weights[learner.n_general + rows[labels], tag] = step_weights()
             learner.weights = weights
 
     def rows(self, docs: Sequence[Doc], add: bool = False, held_out: bool = False) -> Rows:

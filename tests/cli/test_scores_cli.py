@@ -5,8 +5,10 @@ import json
 import pytest
 import spacy
 from commands import command
+from spacy.cli._util import app as spacy_app
 from spacy.tokens import Doc, DocBin
 from spacy.util import load_config
+from typer.testing import CliRunner
 
 from spacy_bcrf.scores.token_scores import Scorer
 
@@ -67,6 +69,35 @@ def test_a_config_with_scores_trains(corpus, spans, tmp_path):
     ]
     assert all(row["f"] == 1 for row in sources)
     assert "Sources alone" in output.with_suffix(".html").read_text()
+
+
+def test_training_with_a_wrong_source_names_it_without_a_traceback(corpus, spans, tmp_path):
+    config = tmp_path / "new" / "config.cfg"
+    init("-o", config, "--train", corpus, "--scores", spans)
+    good = spans.read_text()
+    for content in (good + '{"text": "Ann"}\n', good.replace("0.9", '"0.9"', 1)):
+        spans.write_text(content)
+        arguments = ["train", str(config), "--output", str(tmp_path / "out")]
+        found = CliRunner().invoke(spacy_app, arguments)
+        assert isinstance(found.exception, SystemExit)  # another one has a traceback
+        assert "scores 'source': " in found.output
+        assert "spans.jsonl:" in found.output
+
+
+def test_spans_that_cut_tokens_are_counted(corpus, spans, tmp_path):
+    config = tmp_path / "new" / "config.cfg"
+    spans.write_text(spans.read_text().replace('"start": 15', '"start": 16'))
+    init("-o", config, "--train", corpus, "--scores", spans)
+    with pytest.warns(UserWarning, match="the span 16 to 19 'ome' GPE cuts tokens of 'Rome'"):
+        found = run(config, corpus)
+    assert ", 11 spans cut tokens; kept in" in found.stdout
+
+
+def test_a_lone_surrogate_is_an_error(corpus, spans, tmp_path):
+    spans.write_text(spans.read_text().replace("PERSON", "\\ud83d", 1))
+    for more in ([], ["--train", corpus]):
+        found = init("-o", tmp_path / "new" / "x", "--scores", spans, *more, exit_code=1)
+        assert 'spans.jsonl:1: "label" has half of a surrogate pair' in found.output
 
 
 def test_labels_without_a_common_one_are_noted(corpus, spans, tmp_path):

@@ -47,7 +47,7 @@ def source():
     REGISTRY.pop(("spacy", "misc", "tests.Given.v1"))
 
 
-def make(labels, architecture="ScoreHead", names=("A", "B"), **options):
+def make(labels, architecture="ScoreHead", names=("A", "B"), factory="bcrf_ner", **options):
     scores = [{"name": "given", "@misc": "tests.Given.v1", "labels": {}}]
     scores[0] |= {"labels": options.pop("merge", {})}
     scores += options.pop("more", [])
@@ -56,7 +56,7 @@ def make(labels, architecture="ScoreHead", names=("A", "B"), **options):
         "tests.Given.v1", func=lambda key="": Given(labels[: len(labels) - 2 * bool(key)], key)
     )
     nlp = spacy.blank("xx")
-    ner = nlp.add_pipe("bcrf_ner", config={"model": config})
+    ner = nlp.add_pipe(factory, config={"model": config})
     for name in names:
         ner.add_label(name)
     nlp.initialize()
@@ -138,6 +138,23 @@ def test_biases_move_the_decoding_as_in_their_file(tmp_path):
         assert find_ends(nlp(text)) == read_spans([labels[k] for k in best]), text
 
 
+@pytest.mark.parametrize("scheme", ["BIO", "plain"])
+@pytest.mark.parametrize("names", [("A",), ("A", "B")])
+@pytest.mark.parametrize("architecture", ["ScoreHead", "LinearChain"])
+def test_spans_of_scores_without_training(architecture, names, scheme):
+    labels, best = SCHEMES[scheme], ["O", "A", "B", "O", "A"]
+    options = {"templates": ["w[0]"], "objective": "crf"} if architecture == "LinearChain" else {}
+    nlp = make(labels, architecture, names, "bcrf_spans", **options)
+    text = "x A B x A"
+    VALUES[text] = np.full((5, len(labels)), -7, "float32")
+    for token, name in enumerate(best):
+        first = next(k for k, label in enumerate(labels) if label[-1] == name)
+        VALUES[text][token, first] = -0.1
+    doc = nlp(text)
+    found = {(span.start, span.end, span.label_) for span in doc.spans["sc"]}
+    assert found == {(i, i + 1, name) for i, name in enumerate(best) if name in names}
+
+
 def test_a_silent_text_has_no_entities():
     assert not make(SCHEMES["BIO"])("nothing is known of it").ents
 
@@ -195,7 +212,7 @@ def test_names_and_templates_of_scores():
     nlp = make(["O", "A"], "LinearChain", names=["A"], **options)
     chain = sparse_chain(nlp.get_pipe("bcrf_ner").model)
     first, second = chain.features.describe(nlp.make_doc("Ann left"))
-    assert "score.given[0]|w[0]=A>+0|Ann" in [name.replace("orth", "w") for name in first]
+    assert "score.given[0]|w[0]=A>+1|Ann" in [name.replace("orth", "w") for name in first]
     assert not any("=A>" in name for name in second)
     keys, starts = chain.features.keys([nlp.make_doc("Ann left")])
     assert np.diff(starts).tolist() == [len(first), len(second)]

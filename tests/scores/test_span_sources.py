@@ -39,7 +39,7 @@ def spans_of(tmp_path, *records, **options):
 def test_spans_of_json_lines(tmp_path):
     spans = [
         {"start": 0, "end": 9, "label": "PER", "score": 0.9},
-        {"start": 16, "end": 18, "label": "LOC"},  # a part of a token, without a score
+        {"start": 15, "end": 19, "label": "LOC"},
     ]
     scorer = spans_of(tmp_path, {"text": TEXT, "spans": spans})
     known, unknown = scorer.find([NLP(TEXT), NLP("another text")])
@@ -53,17 +53,60 @@ def test_spans_of_json_lines(tmp_path):
     ("span", "message"),
     [
         ({"start": 0, "end": 99, "label": "PER"}, "0 to 99 is not within the text"),
-        ({"start": 0, "end": 3, "label": "PER", "score": 7}, "score must be from 0 to 1"),
-        ({"start": 0, "label": "PER"}, "'end'"),
-        ({"start": 0, "end": 3, "label": 5}, "label must be a text, got 5"),
-        ({"start": 0, "end": 3, "label": None}, "label must be a text, got None"),
+        ({"start": 0, "end": 3, "label": "PER", "score": 7}, "score must be a number from 0 to 1"),
+        ({"start": 0, "end": 3, "label": "PER", "score": "0.8"}, "score .*, got '0.8'"),
+        ({"start": 0, "end": 3, "label": "PER", "score": True}, "score .*, got True"),
+        ({"start": 0, "label": "PER"}, "must be whole numbers, got 0 and None"),
+        ({"start": 0, "end": 3, "label": 5}, '"label" must be a text, got 5'),
+        ({"start": 0, "end": 3, "label": None}, '"label" must be a text, got None'),
+        ({"start": 0, "end": 3, "label": "P\ud83d"}, '"label" has half of a surrogate pair'),
         ({"start": 0.5, "end": 3, "label": "PER"}, "must be whole numbers, got 0.5"),
+        ({"start": False, "end": 3, "label": "PER"}, "must be whole numbers, got False"),
+        ({"start": 3, "end": 4, "label": "PER"}, "the span 3 to 4 is white space"),
+        ("PER", "a span must be an object, got 'PER'"),
     ],
 )
 def test_wrong_spans_name_the_line(tmp_path, span, message):
     scorer = spans_of(tmp_path, {"text": "Ann", "spans": []}, {"text": TEXT, "spans": [span]})
     with pytest.raises(ValueError, match=rf"'gliner': .*spans\.jsonl:2.*{message}"):
         scorer.find([NLP(TEXT)])
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"text": TEXT}, '"spans" must be a list, got None'),
+        ({"text": 5, "spans": []}, '"text" must be a text, got 5'),
+        ({"text": "\ud83d", "spans": []}, '"text" has half of a surrogate pair'),
+        ([TEXT], "expected an object"),
+    ],
+)
+def test_wrong_records_name_the_line(tmp_path, record, message):
+    scorer = spans_of(tmp_path, {"text": "Ann", "spans": []}, record)
+    with pytest.raises(ValueError, match=rf"'gliner': .*spans\.jsonl:2: .*{message}"):
+        scorer.find([NLP(TEXT)])
+
+
+def test_records_of_one_text_agree(tmp_path):
+    a, b = ({"start": s, "end": e, "label": "PER"} for s, e in ((0, 3), (4, 9)))
+    other = {"text": "Ann", "spans": [a]}
+    records = [{"text": TEXT, "spans": [a, b]}, other, {"text": TEXT, "spans": [b, a]}]
+    (scores,) = spans_of(tmp_path, *records).find([NLP(TEXT)])
+    assert not scores.silent.any()
+    scorer = spans_of(tmp_path, *records, {"text": TEXT, "spans": [a]})
+    with pytest.raises(ValueError, match=r"jsonl:4: has the text of .*jsonl:1 with other spans"):
+        scorer.find([NLP(TEXT)])
+
+
+def test_spans_that_cut_tokens_are_named_and_counted(tmp_path):
+    spans = [{"start": start, "end": 12, "label": "PER"} for start in (9, 10, 11)]
+    scorer = spans_of(tmp_path, {"text": TEXT, "spans": spans})
+    message = r"spans\.jsonl: the span 10 to 12 'le' PER cuts tokens of 'left', and takes all"
+    with pytest.warns(UserWarning, match=message):
+        (scores,) = scorer.find([NLP(TEXT)])
+    # White space at an end is trimmed: it takes no token.
+    assert [scorer.labels[k] for k in scores.values.argmax(axis=1)] == ["O", "O", "B-PER", "O"]
+    assert scorer.source.n_cut == 3
 
 
 def make_pipeline(factory, config):
@@ -84,23 +127,21 @@ PARSER["tok2vec"] = TOK2VEC
 
 
 @pytest.mark.parametrize(
-    ("factory", "config", "options"),
+    ("factory", "config", "expected"),
     [
-        ("bcrf_ner", {"scheme": "BIO"}, {}),
-        ("ner", {"model": PARSER}, {}),
-        ("ner", {"model": PARSER}, {"beam_width": 8}),
-        ("beam_ner", {"model": PARSER}, {}),
+        ("bcrf_ner", {"scheme": "BIO"}, "B-PER I-PER O B-LOC"),
+        ("ner", {"model": PARSER}, "B-PER L-PER O U-LOC"),
+        ("beam_ner", {"model": PARSER}, "B-PER I-PER O B-LOC"),
     ],
 )
-def test_another_pipeline(factory, config, options, tmp_path):
+def test_another_pipeline(factory, config, expected, tmp_path):
     make_pipeline(factory, config).to_disk(tmp_path / "model")
     scorer = Scorer(
         {"name": "other", "@misc": "spacy-bcrf.PipelineScores.v1", "path": str(tmp_path / "model")}
-        | options
     )
-    (scores,) = scorer.find([NLP(TEXT)])
+    scores, _ = scorer.find([NLP(TEXT), NLP("Rome")])
     best = [scorer.labels[i] for i in scores.values.argmax(axis=1)]
-    assert best == ["B-PER", "I-PER", "O", "B-LOC"]
+    assert best == expected.split()
     np.testing.assert_allclose(np.exp(scores.values).sum(axis=1), 1, atol=1e-3)
     assert scorer.source.identity
 

@@ -171,7 +171,7 @@ def test_wrong_scores_are_an_error_of_the_source(wrong, message):
         ({"name": "a"}, "needs the key '@misc'"),
         ({"name": "a-b", "@misc": "tests.Capitals.v1"}, "letters, digits and _, got 'a-b'"),
         ({"name": "a", "@misc": "tests.Missing.v1"}, "'a': tests.Missing.v1: "),
-        ({"name": "a", "@misc": "tests.Capitals.v1", "size": 3}, "'a': .*size"),
+        ({"name": "a", "@misc": "tests.Capitals.v1", "size": 3}, "Capitals.v1: got an .*'size'"),
         ({"name": 5, "@misc": "tests.Capitals.v1"}, "letters, digits and _, got 5"),
         ({"name": "a", "@misc": "tests.Capitals.v1", "labels": ["A"]}, "'a': labels must be such"),
         ({"name": "a", "@misc": "tests.Capitals.v1", "labels": {"A": 5}}, "'a': labels must be"),
@@ -189,4 +189,4 @@ def test_names_differ():
 
 def test_a_copy_of_a_scorer():
     scorer = pickle.loads(pickle.dumps(Scorer(make_config(labels={"PER": "NAME"}))))
-    assert scorer.labels == ["O", "B-NAME"]
+    assert (scorer.labels, scorer.merge.labels) == (["O", "B-PER"], ["O", "B-NAME"])
