@@ -35,6 +35,39 @@ class WordScores:
         arrays: tuple[Any, ...],
     ) -> NDArray[np.float32]: ...
 
+class Stream:
+    length: int
+    final: int
+    undecided: int
+    first: int
+    forced: int
+    def __init__(
+        self,
+        transitions: NDArray[np.floating],
+        closed: NDArray[np.bool_],
+        starts: NDArray[np.bool_],
+        goes_on: NDArray[np.bool_],
+        outside: int,
+        temperature: float,
+    ) -> None: ...
+    def extend(
+        self,
+        scores: NDArray[np.float32],
+        values: NDArray[np.uint64],
+        start: int,
+        stop: int,
+        ended: bool,
+        max_lag: int,
+    ) -> list[tuple[int, int, int, int]]: ...
+    def tags(self, start: int, stop: int) -> list[int]: ...
+    def drop(self, first: int) -> None: ...
+    def bound(
+        self, chain: int, start: int, tags: Sequence[int], inside: int = ...
+    ) -> tuple[float, float]: ...
+    def candidates(
+        self, start: int, least: NDArray[np.float64], tags: NDArray[np.int32]
+    ) -> list[tuple[int, int, int, int]]: ...
+
 class Learner:
     def __init__(
         self,

@@ -3,6 +3,7 @@
 """Compiled parts of `bcrf.linear`, in files that this one includes:
 
 sparse_features.pxi    feature templates, dictionary, and tag scores of words under fixed weights
+sparse_stream.pxi      labelings of tokens that arrive in pieces
 sparse_learner.pxi     the online learner, scores, and second-order potentials
 sparse_attributes.pxi  the names of CRFsuite's attributes
 
@@ -32,5 +33,6 @@ cdef _copy(const void* data, size_t n_bytes, dtype):
 
 
 include "sparse_features.pxi"
+include "sparse_stream.pxi"
 include "sparse_learner.pxi"
 include "sparse_attributes.pxi"

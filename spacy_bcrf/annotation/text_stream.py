@@ -1,11 +1,14 @@
 """Tokens of a text that arrives in pieces: those that no later character can change."""
 
+import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import accumulate, islice
 from typing import Any, Protocol
 
 from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
 from spacy.tokens import Doc
+from spacy.vocab import Vocab
 
 from .char_tokenizer import CharTokenizer
 
@@ -14,6 +17,10 @@ LONGEST = 1_000_000
 
 TRIES = 20
 """Places at which a piece may end the final tokens. More would cost quadratic time."""
+
+
+_READERS = ("prefix_search", "suffix_search", "infix_finditer", "token_match", "url_match")
+_BLANK = re.compile(r"\s")
 
 
 class TextStream(Protocol):
@@ -84,7 +91,9 @@ class _Words:
         self._tokenizer = tokenizer
         self._parts: list[str] = []  # a text of 10 MB without a blank is joined once
         self._size = 0
-        self._rests = _find_rests(tokenizer)
+        readers = [getattr(tokenizer, name) for name in _READERS]
+        self._rests = _find_rests(tuple(tokenizer.rules), *readers)
+        self._ends = {head[-1] for head in self._rests}
         self._sizes = sorted({len(head) for head in self._rests})
         # At most one blank stands between two tokens of a case.
         self._reach = 2 * max(self._sizes, default=0) + 20
@@ -94,7 +103,7 @@ class _Words:
         if not text:
             return None
         was_blank = bool(self._parts) and self._parts[-1][-1].isspace()
-        is_new = not text.isspace() if was_blank else any(map(str.isspace, text))
+        is_new = not text.isspace() if was_blank else _BLANK.search(text) is not None
         if not is_new and self._size + len(text) > LONGEST:
             raise _too_long()
         self._parts.append(text)
@@ -103,8 +112,9 @@ class _Words:
             return None
         rest = "".join(self._parts)
         for cut in islice(_find_cuts(rest), TRIES):
-            doc = self._tokenizer(rest[:cut])
-            if not self._may_go_on(doc, rest, cut):
+            before = rest[:cut]
+            doc = self._tokenizer(before)
+            if not self._may_go_on(doc, before, rest):
                 self._parts, self._size = [rest[cut:]] * (cut < len(rest)), len(rest) - cut
                 return doc
         self._parts = [rest]
@@ -113,20 +123,20 @@ class _Words:
     def close(self) -> Doc:
         return self._tokenizer("".join(self._parts))
 
-    def _may_go_on(self, doc: Doc, text: str, cut: int) -> bool:
-        """Return whether a special case may begin before a cut and end behind it.
+    def _may_go_on(self, doc: Doc, text: str, rest: str) -> bool:
+        """Return whether a special case may begin in a text and end behind it.
 
-        doc: the tokens before the cut.
+        doc: the tokens of the text. rest: what is known from its start on.
         """
-        near = text[max(0, cut - self._reach) : cut]
-        before = "".join(near.split())
-        heads = [before[-size:] for size in self._sizes if before[-size:] in self._rests]
-        if not heads:
+        near = text[-self._reach :].split()
+        if not near or near[-1][-1] not in self._ends:
             return False
+        before = "".join(near)
+        heads = [before[-size:] for size in self._sizes if before[-size:] in self._rests]
         last = doc[-self._reach :] if len(doc) > self._reach else doc
-        words = [word for token in last for word in token.text.split()]
+        words = [word for token in last for word in token.text.split()] if heads else []
         at_token = set(accumulate(map(len, reversed(words))))
-        after = "".join(text[cut:].split())
+        after = "".join(rest[len(text) :].split())
         return any(
             rest.startswith(after) or after.startswith(rest)
             for head in heads
@@ -141,21 +151,24 @@ def _find_cuts(text: str) -> Iterator[int]:
 
     They are behind the blank that belongs to a word, before other whitespace, and before a word.
     """
+    is_space = text[-1].isspace()
     for i in range(len(text) - 1, 0, -1):
-        is_space = text[i].isspace()
-        if is_space != text[i - 1].isspace():
+        was_space, is_space = is_space, text[i - 1].isspace()
+        if was_space != is_space:
             yield i + 1 if text[i] == " " else i
 
 
-def _find_rests(tokenizer: Any) -> dict[str, list[str]]:
+@lru_cache(8)
+def _find_rests(cases: tuple[str, ...], *readers: Any) -> dict[str, list[str]]:
     """Return the first tokens of special cases of several tokens, without blanks, and the rests.
 
     spaCy also looks for these cases in the tokens of the whole text, across blanks.
+
+    readers: `_READERS` of the tokenizer.
     """
-    parts = ("prefix_search", "suffix_search", "infix_finditer", "token_match", "url_match")
-    plain = Tokenizer(tokenizer.vocab, {}, **{name: getattr(tokenizer, name) for name in parts})
+    plain = Tokenizer(Vocab(), {}, **dict(zip(_READERS, readers, strict=True)))
     rests: dict[str, list[str]] = {}
-    for case in tokenizer.rules:
+    for case in cases:
         head, words = "", [word for token in plain(case) for word in token.text.split()]
         for word in words[:-1]:
             head += word

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +18,9 @@ from spacy.attrs import (  # type: ignore[import-not-found]
     ENT_TYPE,
     HEAD,
     IDS,
+    IS_SPACE,
     LEMMA,
+    LENGTH,
     MORPH,
     POS,
     SENT_START,
@@ -23,14 +28,16 @@ from spacy.attrs import (  # type: ignore[import-not-found]
 )
 from spacy.tokens import Doc, Span
 
-from bcrf.chain import CRF, Potentials, span_candidates, span_posteriors
-from bcrf.chain.stream import ChainStream
+from bcrf.chain import CRF, SpanTags
+from bcrf.linear import Tokens
 from spacy_bcrf.annotation.arrays import DocBatch
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
-from spacy_bcrf.annotation.text_stream import TextStream, stream_text
+from spacy_bcrf.annotation.text_stream import stream_text
 from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain
+from spacy_bcrf.sparse.model import SparseChain
 
 from .apply_thresholds import precision_thresholds
+from .codecs import Codec
 from .confidence import find_keys
 from .prediction import Component, check_temperature, find_potentials
 
@@ -38,6 +45,11 @@ TOLERANCE = 1e-4
 """The most by which the probability of a released span may differ from that of the whole text."""
 
 _OF_COMPONENTS = {TAG, POS, LEMMA, DEP, HEAD, MORPH, ENT_TYPE, ENT_ID, ENT_KB_ID, SENT_START}
+
+_Bounds = tuple[int, int, int]
+"""Start, end and label of a span."""
+
+_NOTHING: Any = ([], [], [], [], [])
 
 
 class StreamSpan(NamedTuple):
@@ -101,13 +113,13 @@ class Stream:
 
         ValueError for a component that cannot stream, with the reason.
         """
-        check_streams(pipe)
+        chain = find_streaming_chain(pipe)
         if max_lag is not None and max_lag < 1:
             raise ValueError(f"max_lag must be at least 1 token, got {max_lag}")
         codec, settings = pipe.codec, pipe.typed_settings
-        self._pipe, self._codec, self._max_lag = pipe, codec, max_lag
-        self._columns = list(dict.fromkeys((*codec.attributes, *pipe.labeling.columns)))
-        self._text: TextStream | None = None if tokenizer is None else stream_text(tokenizer)
+        self._pipe, self._codec = pipe, codec
+        self._max_lag = sys.maxsize if max_lag is None else max_lag
+        self._text = None if tokenizer is None else stream_text(tokenizer)
         if tokenizer is not None and (read := _OF_COMPONENTS.intersection(pipe.labeling.columns)):
             names = ", ".join(key.lower() for key, value in IDS.items() if value in read)
             raise ValueError(
@@ -117,37 +129,46 @@ class Stream:
         control = settings.control
         check_temperature(pipe.name, settings)
         self._minimum = precision_thresholds(pipe.name, codec.labels, control, settings.threshold)
+        self._has_minimum = bool(self._minimum.any())
         self._likely: NDArray | None = None
         if control is not None and control.promise == "recall":
             self._likely = control.by_label(codec.labels, np.inf)
         is_scored = probabilities or "confidence" in settings.annotate or codec.may_overlap
         self._is_scored = is_scored and codec.outside is not None
-        self._needs_bounds = self._is_scored or bool(self._minimum.any())
-        chain = sparse_chain(pipe.model)
-        assert chain
-        offsets = [part.offset for template in chain.features.templates for part in template.parts]
+        self._needs_bounds = self._is_scored or self._has_minimum
+        needs_posterior = self._needs_bounds or self._likely is not None
+        learner, features = chain.learner, chain.features
+        self._score = partial(
+            features.compiled.score,
+            dictionary=chain.dictionary,
+            weights=learner.weights,
+            n_tags=learner.n_tags,
+            n_chains=learner.n_chains,
+        )
+        self._find_word = pipe.vocab.strings.__getitem__
+        offsets = [part.offset for template in features.templates for part in template.parts]
         # The scores of a window's first and last token are those of the ends of a text.
         self._before, self._after = max(1, -min(offsets)), max(1, *offsets, 0)
-        dummy = DocBatch.of_tokens(
-            pipe.vocab.strings, self._columns, np.zeros((1, len(self._columns)), "uint64"),
-            np.ones(1, "int32"),
-        )  # fmt: skip
-        transitions = pipe.labeling.model.predict(dummy).transitions
-        keeps = self._needs_bounds or self._likely is not None
-        self._chain = ChainStream(codec.n_chains, transitions, keeps, settings.temperature)
-        self._decoded = np.zeros(codec.n_chains, dtype="int64")
-        self._table = np.zeros((0, len(self._columns)), dtype="uint64")  # from `_table_first` on
-        self._table_first = 0
-        self._words: list[str] = []  # of tokens that are not released or may be in a span
-        self._bounds: list[tuple[int, int]] = []  # their first character, and one past the last
-        self._words_first = self._n_characters = self._released = 0
-        self._waiting: list[tuple[int, int, int]] = []  # spans without a final probability
-        self._dropped: list[tuple[int, int]] = []
+        self._no_scores = np.zeros((self._before, learner.n_tags), "float32")
+        self._chain = _make_chain(pipe, settings.temperature if needs_posterior else 0)
+        self._tags = _SpanTags(codec)
+        # Attributes of the tokens from `_first` on: those of features, length and kind.
+        self._n_features = len(features.attributes)
+        self._columns = [*features.attributes, LENGTH, SENT_START, IS_SPACE]
+        self._table = np.zeros((0, len(self._columns)), dtype="uint64")
+        self._first = 0
+        self._sentence = [k for k, column in enumerate(self._columns) if column == SENT_START]
+        # Of tokens that are not released or may be in a span: words with blanks, and lengths.
+        self._words: list[str] = []
+        self._sizes: list[int] = []
+        self._words_first = self._words_char = self._released = 0
+        self._waiting: list[_Bounds] = []  # spans without a final probability
+        self._dropped: list[_Bounds] = []
         # Spans and candidates that were found.
-        self._known: set[tuple[int, int, int]] = set()
-        self._promised: set[tuple[int, int, int]] = set()
+        self._known: set[_Bounds] = set()
+        self._promised: set[_Bounds] = set()
         self._late = 0
-        self._kind: type | None = None
+        self._last: tuple[Doc | None, int] | None = None  # the last piece: document and end
         self._closed = False
 
     @property
@@ -163,24 +184,28 @@ class Stream:
     def feed(self, piece: str | Doc | Span) -> Final:
         """Take the next text or tokens, and return what is final.
 
+        A Span must follow the last one of its document: the stream may begin and end within it.
+
         TypeError for anything else, and for text after tokens. ValueError after `close`, for a lone
-        surrogate, and for preset entities. The stream then stays as it was.
+        surrogate, preset entities, and a gap between two parts of a document. The stream then stays
+        as it was.
         """
         if self._closed:
             raise ValueError(f"[{self._pipe.name}] the stream is closed")
-        if not isinstance(piece, str | Doc | Span):
-            raise TypeError(f"a stream takes a text, a Doc or a Span, got {type(piece).__name__}")
-        kind = str if isinstance(piece, str) else Doc
-        if self._kind not in (None, kind):
-            raise TypeError("a stream takes text or documents, not both")
-        tokens: Any = piece
         if isinstance(piece, str):
             if self._text is None:
                 raise TypeError("a stream of text needs a tokenizer: pipe.stream(nlp.tokenizer)")
-            tokens = self._text.feed(piece)
-        self._kind = kind
-        if tokens is not None:
-            self._add(tokens)
+            if self._last and self._last[0] is not None:
+                raise TypeError("a stream takes text or documents, not both")
+            doc = self._text.feed(piece)
+            self._last = None, 0
+            if doc is None:
+                return Final(*_NOTHING)
+            self._add(doc)
+        elif isinstance(piece, Doc | Span):
+            self._add_part(piece)
+        else:
+            raise TypeError(f"a stream takes a text, a Doc or a Span, got {type(piece).__name__}")
         return self._advance()
 
     def close(self) -> Final:
@@ -192,230 +217,241 @@ class Stream:
         self._closed = True
         return self._advance()
 
-    def _add(self, tokens: Doc | Span) -> None:
-        n = len(tokens)
-        if not n:
+    def _add_part(self, piece: Doc | Span) -> None:
+        doc, start, end = piece, 0, len(piece)
+        if isinstance(piece, Span):
+            doc, start, end = piece.doc, piece.start, piece.end
+        last, expected = self._last or (doc, start)
+        if last is None:
+            raise TypeError("a stream takes text or documents, not both")
+        if last is doc and isinstance(piece, Span) and start != expected:
+            raise ValueError(
+                f"[{self._pipe.name}] token {expected} of the document comes next, got a span from "
+                f"token {start} on"
+            )
+        codec = self._codec
+        if ENT_IOB in codec.attributes and any(t.ent_iob in (BEGIN, INSIDE) for t in piece):
+            raise ValueError(
+                f"[{self._pipe.name}] a stream has no preset entities: remove doc.ents before"
+            )
+        # spaCy sets a sentence start at the first token of each document.
+        is_split = len(doc) > 1 and doc.has_annotation("SENT_START")
+        self._add(piece, is_split)
+        self._last = doc, end
+
+    def _add(self, tokens: Any, is_split: bool = False) -> None:
+        if not len(tokens):
             return
-        columns: Any = self._columns
-        piece: Any = tokens
-        values: Any = piece.to_array(columns).reshape(n, -1)
-        if ENT_IOB in columns:
-            iob = values[:, columns.index(ENT_IOB)]
-            if iob.any() and np.isin(iob, (BEGIN, INSIDE)).any():
-                raise ValueError(
-                    f"[{self._pipe.name}] a stream has no preset entities: remove doc.ents before"
-                )
-            iob[:] = 0
-        doc = tokens.doc if isinstance(tokens, Span) else tokens
-        is_split = len(doc) > 1 and doc.has_annotation("SENT_START") and self._kind is not str
-        if SENT_START in columns and self._n_characters and not is_split:
-            values[0, columns.index(SENT_START)] = 0  # spaCy sets it in each Doc
+        values = tokens.to_array(self._columns)
+        if not is_split and self._first + len(self._table):
+            values[0, self._sentence] = 0
         self._table = np.concatenate([self._table, values])
-        for token in tokens:
-            word = token.text_with_ws
-            self._words.append(word)
-            self._bounds.append((self._n_characters, self._n_characters + len(token)))
-            self._n_characters += len(word)
+        self._words += [token.text_with_ws for token in tokens]
+        self._sizes += values[:, self._n_features].tolist()
 
     def _advance(self) -> Final:
-        chain, n_tokens = self._chain, self._table_first + len(self._table)
-        stop = n_tokens if self._closed else max(chain.length, n_tokens - self._after)
-        if chain.length < stop:
-            first = max(0, chain.length - self._before)
-            values = self._table[first - self._table_first : stop + self._after - self._table_first]
-            lengths = np.array([len(values)], "int32")
-            strings = self._pipe.vocab.strings
-            batch = DocBatch.of_tokens(strings, self._columns, values, lengths)
-            potentials = find_potentials(self._pipe.labeling, self._codec, batch, False)
-            chain.extend(potentials, chain.length - first, stop - first)
-            keep = max(0, stop - self._before)
-            self._table, self._table_first = self._table[keep - self._table_first :], keep
-        elif not self._closed:
-            return Final([], [], [], [], [])
-        chain.settle(self._closed)
-        if self._max_lag is not None:
-            chain.force(self._max_lag)
-        return self._release()
+        chain, table = self._chain, self._table
+        n_tokens, known = self._first + len(table), chain.length
+        stop = n_tokens if self._closed else n_tokens - self._after
+        if stop > known:
+            values, lengths = table[:, 1 : self._n_features], np.array([len(table)], "int32")
+            scores = self._score(Tokens(table[:, 0], values, lengths, self._find_word))
+        elif self._closed:
+            stop, scores = known, self._no_scores[: len(table)]
+        else:
+            return Final(*_NOTHING)
+        first = self._first
+        found = chain.extend(
+            scores, table, known - first, stop - first, self._closed, self._max_lag
+        )
+        keep = max(0, stop - self._before)
+        self._table, self._first = table[keep - first :], keep
+        return self._release(found)
 
-    def _release(self) -> Final:
-        chain = self._chain
-        self._waiting += self._find_complete()
-        end = int(chain.final.min()) if chain.length else 0
-        spans = self._decide_spans()
-        if self._minimum.any():
-            end = min([end, *self._decoded.tolist(), *(start for start, *_ in self._waiting)])
+    def _release(self, complete: list[tuple[int, int, int, int]]) -> Final:
+        chain, end = self._chain, self._chain.final
+        for i, start, stop, tag in complete:
+            span = start, stop, self._tags.labels[i][tag]
+            if span not in self._known:
+                self._waiting.append(span)
+                if self._codec.n_chains > 1:  # several layers can have the same span
+                    self._known.add(span)
+        spans = self._decide_spans() if self._waiting else []
+        if self._has_minimum:
+            end = min([end, chain.undecided, *(start for start, *_ in self._waiting)])
         candidates: list[StreamSpan] = []
-        inside = np.zeros(0)
+        inside: list[float] = []
         if self._likely is not None and chain.length:
-            candidates, end, inside = self._decide_candidates(end)
-            inside = inside[self._released - chain.first : end - chain.first]
-        words = self._words[self._released - self._words_first : end - self._words_first]
+            candidates, end = self._decide_candidates(self._likely, end)
+            inside = [self._bound_inside(token) for token in range(self._released, end)]
+        first = self._words_first
+        words = self._words[self._released - first : end - first]
         tags = [] if self._codec.n_chains > 1 else self._name_tags(self._released, end)
-        found = Final(words, tags, spans, candidates, inside.tolist())
         self._released = end
         # Tokens before `first` are in no span that is still to come.
-        first = min([end, int(self._decoded.min()), *(start for start, *_ in self._waiting)])
-        chain.drop(first)
-        n = max(0, first - self._words_first)
-        self._words, self._bounds = self._words[n:], self._bounds[n:]
-        self._words_first += n
-        self._dropped = [span for span in self._dropped if span[1] > end]
-        for found_spans in (self._known, self._promised):
-            gone = {span for span in found_spans if span[0] < chain.first}
-            found_spans -= gone
-        return found
-
-    def _find_complete(self) -> list[tuple[int, int, int]]:
-        """Return the predictions whose tokens have become final, as start, end and label."""
-        chain, codec = self._chain, self._codec
-        final = chain.final.copy()
-        if codec.outside is not None and not self._closed:
-            entities = codec.entities  # type: ignore[attr-defined]
-            goes_on = (entities.transitions & ~entities.may_start).any(axis=1)
-            for c in np.flatnonzero(final > self._decoded).tolist():
-                last, tags = int(final[c]) - 1, chain.tags[c]
-                if goes_on[tags[last - chain.first]]:
-                    while not entities.may_start[tags[last - chain.first]]:
-                        last -= 1
-                    final[c] = last
-        low, high = int(self._decoded.min()), int(final.max(initial=0))
-        if high <= low:
-            return []
-        at = np.arange(low, high)
-        block = chain.tags[:, low - chain.first : high - chain.first]
-        block = np.where((self._decoded[:, None] <= at) & (at < final[:, None]), block, 0)
-        self._decoded = np.maximum(final, self._decoded)
-        if codec.outside == 0 and not block.any():
-            return []
-        lengths = np.array([high - low], "int32")
-        parts = self._codec.predictions(np.ascontiguousarray(block).ravel(), lengths)
-        starts, ends, labels = (np.asarray(part).tolist() for part in parts)
-        spans = [(low + s, low + e, k) for s, e, k in zip(starts, ends, labels, strict=True)]
-        new = [span for span in spans if span not in self._known]
-        if codec.n_chains > 1:  # several layers can have the same span
-            self._known.update(new)
-        return new
+        n = min([end, chain.undecided, *(start for start, *_ in self._waiting)]) - first
+        if n:
+            chain.drop(first + n)
+            self._words_char += sum(map(len, self._words[:n]))
+            del self._words[:n], self._sizes[:n]
+            self._words_first += n
+            self._dropped = [span for span in self._dropped if span[1] > end]
+            for found in (self._known, self._promised):
+                found -= {span for span in found if span[0] < chain.first}
+        return Final(words, tags, spans, candidates, inside)
 
     def _decide_spans(self) -> list[StreamSpan]:
         """Return the waiting spans that are final, and drop those below their threshold."""
-        if not self._waiting or not self._needs_bounds:
-            waiting, self._waiting = self._waiting, []
-            return [self._make_span(*span) for span in waiting] if self._codec.outside == 0 else []
-        low, high = self._bound(self._waiting)
-        released, waiting = [], []
-        for span, least, most in zip(self._waiting, low.tolist(), high.tolist(), strict=True):
+        is_span = self._codec.outside is not None
+        waiting, self._waiting = self._waiting, []
+        if not self._needs_bounds:
+            return [self._make_span(span) for span in waiting] if is_span else []
+        released = []
+        for span in waiting:
+            least, most = self._bound(span)
             minimum = min(self._minimum[span[2]], 1 - 1e-5)
-            is_open = least < minimum <= most
-            is_open |= self._is_scored and most >= minimum and most - least > TOLERANCE
+            is_open = self._is_open(least, most, minimum)
             if is_open and not self._is_late(span[1]):
-                waiting.append(span)
+                self._waiting.append(span)
                 continue
             self._late += is_open
             if least < minimum:
-                self._dropped.append(span[:2])
-            elif self._codec.outside == 0:
-                released.append(self._make_span(*span, self._show((least + most) / 2)))
-        self._waiting = waiting
+                self._dropped.append(span)
+            elif is_span:
+                released.append(self._make_span(span, (least + most) / 2))
         return released
 
+    def _is_open(self, least: float, most: float, minimum: float) -> bool:
+        """Return whether a probability may still cross a threshold, or is not exact enough."""
+        is_vague = self._is_scored and most >= minimum and most - least > TOLERANCE
+        return is_vague or least < minimum <= most
+
     def _is_late(self, end: int) -> bool:
-        lag = self._chain.length - end
-        return self._closed or (self._max_lag is not None and lag >= self._max_lag)
+        return self._closed or self._chain.length - end >= self._max_lag
 
-    def _show(self, p: float) -> float | None:
-        return p if self._is_scored else None  # uncertain by more than TOLERANCE
-
-    def _make_span(self, start: int, end: int, label: int, p: float | None = None) -> StreamSpan:
-        first, last = start - self._words_first, end - 1 - self._words_first
-        name, calibration = self._codec.labels[label], self._pipe.typed_settings.calibration
-        if p is not None and calibration is not None:
+    def _make_span(self, span: _Bounds, p: float | None = None) -> StreamSpan:
+        start, end, label = span
+        codec, calibration = self._codec, self._pipe.typed_settings.calibration
+        if not self._is_scored:
+            p = None  # uncertain by more than TOLERANCE
+        elif calibration is not None:
             one = (np.array([start]), np.array([end]), np.array([label]))
-            keys = find_keys(self._codec, calibration.by, one)
-            p = float(calibration.apply(np.array([p]), keys)[0])
-        return StreamSpan(start, end, self._bounds[first][0], self._bounds[last][1], name, p)
+            p = float(calibration.apply(np.array([p]), find_keys(codec, calibration.by, one))[0])
+        k, last = start - self._words_first, end - 1 - self._words_first
+        first = self._words_char + sum(map(len, self._words[:k]))
+        stop = first + sum(map(len, self._words[k:last])) + self._sizes[last]
+        return StreamSpan(start, end, first, stop, codec.labels[label], p)
 
     def _name_tags(self, start: int, end: int) -> list[str]:
-        codec, chain = self._codec, self._chain
-        ids = chain.tags[0, start - chain.first : end - chain.first].copy()
-        for first, stop in self._dropped:
-            ids[max(0, first - start) : max(0, stop - start)] = -1
+        codec = self._codec
+        tags = [codec.tags[tag] for tag in self._chain.tags(start, end)]
         empty = "" if codec.outside is None else codec.tags[codec.outside]
-        return [codec.tags[tag] if tag >= 0 else empty for tag in ids.tolist()]
+        for first, stop, _ in self._dropped:
+            for token in range(max(first, start), min(stop, end)):
+                tags[token - start] = empty
+        return tags
 
     # Posterior bounds
 
-    def _futures(self) -> Potentials:
-        tags = None if self._codec.outside is None else self._codec.span_tags(np)
-        return self._chain.futures(tags)
+    def _bound(self, span: _Bounds) -> tuple[float, float]:
+        """Return the least and the largest probability of a span."""
+        start, end, label = span
+        absent = [1.0, 1.0]
+        for chain, slot in self._tags.places[label]:
+            bounds = self._chain.bound(chain, start, *self._tags.path(slot, end - start))
+            absent = [q * (1 - p) for q, p in zip(absent, bounds, strict=True)]
+        return 1 - absent[0], 1 - absent[1]
 
-    def _bound(self, spans: Sequence[tuple[int, int, int]]) -> tuple[NDArray, NDArray]:
-        """Return the least and the largest probability (M,) of spans in all futures."""
-        potentials, chain = self._futures(), self._chain
-        length = int(potentials.lengths[0])
-        starts, ends, labels = np.array(spans, dtype="int64").T
-        span, chains, slots = self._codec.place(labels)
-        n_futures = len(potentials.lengths) // len(chain.final)
-        future = np.arange(n_futures)[:, None] * len(chain.final)
-        shift = ((future + chains) * length - chain.first).ravel()
-        slots, of_spans = np.tile(slots, n_futures), np.tile(span, n_futures)
-        starts, ends = starts[of_spans] + shift, ends[of_spans] + shift
-        if self._codec.outside is None:
-            p = CRF().marginals(potentials).unary[starts, slots]
-        else:
-            p = span_posteriors(potentials, self._codec.span_tags(np), starts, ends, slots)
-        p = p.reshape(n_futures, -1)
-        found = []
-        for bound in (p.min(axis=0), p.max(axis=0)):
-            absent = np.ones(len(spans))
-            np.multiply.at(absent, span, 1 - bound)
-            found.append(1 - absent)
-        return found[0], found[1]
+    def _bound_inside(self, token: int) -> float:
+        """Return the largest probability of a token to be in a span."""
+        absent = (self._chain.bound(c, token, [0])[0] for c in range(self._codec.n_chains))
+        return 1 - math.prod(absent)
 
-    def _decide_candidates(self, end: int) -> tuple[list[StreamSpan], int, NDArray]:
-        """Return new candidates, the end of the tokens without undecided ones, and `inside`."""
-        assert self._likely is not None
-        codec, chain, likely = self._codec, self._chain, self._likely
-        potentials = self._futures()
-        length, n_chains = int(potentials.lengths[0]), len(chain.final)
-        n = chain.length - chain.first
-        marginals = CRF().marginals(potentials).unary.reshape(-1, n_chains, length, codec.n_tags)
-        inside = (1 - marginals[:, :, :n, 0].prod(axis=1)).max(axis=0)
-        least = float(likely.min(initial=np.inf)) / codec.most_layers
-        if least > 1:
-            return [], end, inside
-        found = span_candidates(potentials, codec.span_tags(np), least * (1 - 1e-6))
-        sequences, starts = np.divmod(found.starts, length)
-        ends = found.ends - sequences * length
-        labels = codec.label_of(sequences % n_chains, found.labels)
-        is_near = (starts < n) & (found.probabilities >= likely[labels] / codec.most_layers * 0.999)
-        columns = np.stack([starts, ends, labels])[:, is_near] + [[chain.first], [chain.first], [0]]
-        spans = [tuple(span) for span in np.unique(columns.T, axis=0).tolist()]
-        complete = [s for s in spans if s[1] <= chain.length and s not in self._promised]
-        # A span that is not complete may become a candidate.
+    def _decide_candidates(self, likely: NDArray, end: int) -> tuple[list[StreamSpan], int]:
+        """Return new candidates, and the end of the tokens without undecided ones."""
+        chain, tags = self._chain, self._tags
+        least = likely[tags.slots] / self._codec.most_layers * 0.999
+        found = chain.candidates(self._released, least, np.stack(self._codec.span_tags(np)))
         held, candidates = [], []
-        for start, stop, label in (s for s in spans if s[1] > chain.length):
-            if not self._is_late(start):
-                held.append((start, stop, label))
-            elif (span := (start, chain.length, label)) not in self._promised:
+        for start, stop, label in sorted({(i, k, int(tags.slots[c, s])) for c, i, k, s in found}):
+            span, is_complete = (start, min(stop, chain.length), label), stop <= chain.length
+            if span in self._promised:
+                continue
+            low, high = self._bound(span) if is_complete else (0.0, 1.0)
+            if self._is_open(low, high, likely[label]):
+                if not self._is_late(stop if is_complete else start):
+                    held.append(start)
+                    continue
                 self._late += 1
+            if high >= likely[label]:
                 self._promised.add(span)
-                candidates.append(self._make_span(*span, self._show(float(likely[label]))))
-        if complete:
-            for span, low, high in zip(complete, *self._bound(complete), strict=True):
-                minimum = likely[span[2]]
-                is_open = low < minimum <= high
-                is_open |= self._is_scored and high >= minimum and high - low > TOLERANCE
-                if is_open and not self._is_late(span[1]):
-                    held.append(span)
-                elif high >= minimum:
-                    self._late += bool(is_open)
-                    self._promised.add(span)
-                    candidates.append(self._make_span(*span, self._show(float(low + high) / 2)))
-        return candidates, min([end, *(start for start, *_ in held)]), inside
+                p = (low + high) / 2 if is_complete else float(likely[label])
+                candidates.append(self._make_span(span, p))
+        return candidates, min([end, *held])
 
 
-def check_streams(pipe: Component) -> None:
-    """Raise ValueError with the reason if a component cannot stream."""
+class _SpanTags:
+    """The tags of the spans of a codec.
+
+    labels: of the first tags of spans, by chain. places: of each label, its chains and slots.
+    slots: (C, K) labels.
+    """
+
+    def __init__(self, codec: Codec) -> None:
+        n_labels = len(codec.labels)
+        places = zip(*(part.tolist() for part in codec.place(np.arange(n_labels))), strict=True)
+        self.places: list[list[tuple[int, int]]] = [[] for _ in range(n_labels)]
+        for label, chain, slot in places:
+            self.places[label].append((chain, slot))
+        self._tags = None
+        if codec.outside is None:
+            self.labels = [{label: label for label in range(n_labels)}]
+            return
+        self._tags = tags = SpanTags(*(part.tolist() for part in codec.span_tags(np)))
+        chains, slots = np.mgrid[: codec.n_chains, : len(tags.single)]
+        self.slots = codec.label_of(chains, slots)
+        self.labels = [
+            dict(zip(tags.first, labels, strict=True)) | dict(zip(tags.single, labels, strict=True))
+            for labels in self.slots.tolist()
+        ]
+
+    def path(self, slot: int, n: int) -> tuple[list[int], int]:
+        """Return the tags of a span of n tokens, and one that continues it, -1 for none."""
+        if self._tags is None:
+            return [slot], -1
+        first, inside, last, single = (tags[slot] for tags in self._tags)
+        tags = [single] if n == 1 else [first, *[inside] * (n - 2), last]
+        return tags, inside if inside == last else -1
+
+
+def _make_chain(pipe: Component, temperature: float) -> Any:
+    """Return the stream of a component's tags. temperature: of the posterior, 0 without one."""
+    from bcrf.kernels.sparse import Stream
+
+    codec = pipe.codec
+    # Three tokens of each kind show what the constraints forbid at the ends and in the middle.
+    columns = list(dict.fromkeys((*codec.attributes, *pipe.labeling.columns)))
+    kinds, lengths = np.repeat(np.arange(4), 3), np.full(4, 3, "int32")
+    values = np.zeros((len(kinds), len(columns)), dtype="uint64")
+    for k, column in enumerate(columns):
+        if column in (SENT_START, IS_SPACE):
+            values[:, k] = (kinds & 1) if column == SENT_START else kinds >> 1
+    batch = DocBatch.of_tokens(pipe.vocab.strings, columns, values, lengths)
+    potentials = find_potentials(pipe.labeling, codec, batch, False)
+    T = codec.n_tags
+    closed = np.isneginf(potentials.unary).reshape(4, codec.n_chains, 3, T).transpose(2, 0, 1, 3)
+    edges = np.broadcast_to(potentials.transitions, (len(potentials.unary), T, T))
+    edges = edges.reshape(4, codec.n_chains, 3, T, T)[:, 0, 0]
+    starts, goes_on, outside = np.ones(T, bool), np.zeros(T, bool), -1
+    if codec.outside is not None:
+        entities = codec.entities  # type: ignore[attr-defined]
+        starts, outside = entities.may_start, codec.outside
+        goes_on = (entities.transitions & ~starts).any(axis=1)
+    return Stream(edges, closed, starts, goes_on, outside, temperature)
+
+
+def find_streaming_chain(pipe: Component) -> SparseChain:
+    """Return the chain of a component. ValueError with the reason if it cannot stream."""
     model, chain = pipe.model, sparse_chain(pipe.model)
     if chain is None or not is_chain_alone(model):
         why = (
@@ -434,5 +470,5 @@ def check_streams(pipe: Component) -> None:
     elif not isinstance(pipe.labeling.inference, CRF):
         why = f"its objective is {chain.settings.objective}, whose posterior needs the whole text"
     else:
-        return
+        return chain
     raise ValueError(f"[{pipe.name}] cannot stream: {why}")

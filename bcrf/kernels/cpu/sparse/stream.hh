@@ -1,0 +1,302 @@
+// Labelings of tokens that arrive in pieces.
+//
+// A tag is final when the best paths into all tags of the next token agree on it. Given the tag of the next
+// token, what follows it no longer matters. So the posterior of an event among the tokens so far is between its
+// smallest and its largest value given each tag of the next token.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+namespace bcrf {
+
+// The same of all texts. Tokens are of KINDS, by which constraints differ.
+struct StreamSpec {
+    static constexpr int KINDS = 4;
+    int chains, tags, outside;   // outside: the tag of no span, or -1
+    bool in_float, posterior;    // in_float: whether the scores of paths are rounded to float
+    double scale;                // of the scores in the posterior
+    std::vector<double> edges;   // (KINDS, T, T) transitions to the next token, by the kind of the first
+    std::vector<char> closed;    // (3, KINDS, C, T) whether a first, middle or last token cannot have a tag
+    std::vector<char> starts;    // (T) whether a tag starts a span, or is that of no span
+    std::vector<char> goes_on;   // (T) whether the span of a tag may go on
+};
+
+// Spans [start, end) of a chain whose first token has the tag `tag`.
+struct StreamSpan {
+    int chain;
+    long long start, end;
+    int tag;
+};
+
+class Stream {
+    using Row = std::vector<double>;
+    static constexpr double NEVER = -std::numeric_limits<double>::infinity();
+
+    struct Token {
+        int kind;
+        Row scores, forward;         // (C, T) of the posterior: scores, and logarithms of forward messages
+        std::vector<int> from, tag;  // (C, T) the best tag before; (C) final tags, or -1
+    };
+
+    // Weights (T, F) from the tags of a token to those of the next unknown one: exp(scale[t]) * weight[t, f].
+    // total (F): their sums over all tags, times the forward messages and exp(-most).
+    struct Future {
+        Row scale, weight, total;
+        double most;
+    };
+
+    const StreamSpec spec_;
+    std::deque<Token> tokens_;  // from first_ on
+    long long first_ = 0, forced_ = 0;
+    bool ended_ = false;
+    Row best_;                                 // (C, T) of the last token
+    std::vector<long long> final_, open_;      // (C) tokens with final tags; first token of an open span, or -1
+    std::vector<StreamSpan> complete_;
+    std::vector<std::vector<Future>> futures_;  // of each chain, from the last token backwards
+
+    double rounded(double x) const { return spec_.in_float ? double(float(x)) : x; }
+    Token& at(long long i) { return tokens_[size_t(i - first_)]; }
+    double edge(int kind, int s, int t) const { return spec_.edges[(size_t(kind) * spec_.tags + s) * spec_.tags + t]; }
+
+    // Return the tag s of the largest a[s] + edge(kind, s, t), the lowest one of several. Set the sum.
+    int best_before(const double* a, int kind, int t, double& most) const {
+        int found = 0;
+        most = NEVER;
+        for (int s = 0; s < spec_.tags; ++s) {
+            const double x = rounded(a[s] + edge(kind, s, t));
+            if (x > most) most = x, found = s;
+        }
+        return found;
+    }
+
+    // Return the logarithm of the sum of exp(term(s)) over all tags s.
+    template <class F> double log_sum(F term) const {
+        double most = NEVER, sum = 0;
+        for (int s = 0; s < spec_.tags; ++s) most = std::max(most, term(s));
+        if (most == NEVER) return NEVER;
+        for (int s = 0; s < spec_.tags; ++s)
+            if (const double x = term(s); x > NEVER) sum += std::exp(x - most);
+        return most + std::log(sum);
+    }
+
+    int futures() const { return ended_ ? 1 : spec_.tags; }
+
+    const Future& future(int c, long long i) {
+        const int T = spec_.tags, F = futures();
+        std::vector<Future>& found = futures_[c];
+        while (length() - 1 - (long long)found.size() >= i) {
+            const long long k = length() - 1 - (long long)found.size();
+            const Token& token = at(k);
+            Future next{Row(T, NEVER), Row(size_t(T) * F), Row(F), NEVER};
+            for (int s = 0; s < T; ++s) {
+                double& scale = next.scale[s];
+                double* weight = &next.weight[size_t(s) * F];
+                if (found.empty() && ended_) {
+                    scale = 0, weight[0] = 1;
+                } else if (found.empty()) {
+                    for (int t = 0; t < T; ++t) scale = std::max(scale, log_edge(token, s, t));
+                    for (int t = 0; t < T && scale > NEVER; ++t) weight[t] = std::exp(log_edge(token, s, t) - scale);
+                } else {
+                    const Future& after = found.back();
+                    const double* scores = &at(k + 1).scores[size_t(c) * T];
+                    for (int t = 0; t < T; ++t)
+                        scale = std::max(scale, log_edge(token, s, t) + scores[t] + after.scale[t]);
+                    double top = 0;
+                    for (int t = 0; t < T && scale > NEVER; ++t) {
+                        const double w = std::exp(log_edge(token, s, t) + scores[t] + after.scale[t] - scale);
+                        for (int f = 0; f < F && w > 0; ++f) weight[f] += w * after.weight[size_t(t) * F + f];
+                    }
+                    for (int f = 0; f < F; ++f) top = std::max(top, weight[f]);
+                    for (int f = 0; f < F && top > 0; ++f) weight[f] /= top;
+                    if (top > 0) scale += std::log(top);
+                }
+                next.most = std::max(next.most, token.forward[size_t(c) * T + s] + scale);
+            }
+            for (int s = 0; s < T; ++s) {
+                const double w = std::exp(token.forward[size_t(c) * T + s] + next.scale[s] - next.most);
+                for (int f = 0; f < F; ++f) next.total[f] += w * next.weight[size_t(s) * F + f];
+            }
+            found.push_back(std::move(next));
+        }
+        return found[size_t(length() - 1 - i)];
+    }
+
+    double log_edge(const Token& token, int s, int t) const { return edge(token.kind, s, t) * spec_.scale; }
+
+    // Return whether a chain may have a tag at the next token.
+    bool may_follow(int c, int t) {
+        for (int s = 0; s < spec_.tags; ++s)
+            if (at(length() - 1).forward[size_t(c) * spec_.tags + s] + edge(at(length() - 1).kind, s, t) > NEVER)
+                return true;
+        return false;
+    }
+
+    void close_span(int c, long long end) {
+        if (open_[c] >= 0) complete_.push_back({c, open_[c], end, at(open_[c]).tag[c]});
+        open_[c] = -1;
+    }
+
+    // Set the tags before the point where the paths from some tags of the last token meet.
+    void trace(int c, std::vector<int> tags) {
+        const size_t row = size_t(c) * spec_.tags;
+        const long long known = final_[c];
+        for (long long i = length() - 1; i >= known; --i) {
+            std::sort(tags.begin(), tags.end());
+            tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
+            if (tags.size() == 1) {
+                at(i).tag[c] = tags[0];
+                final_[c] = std::max(final_[c], i + 1);
+            }
+            for (int& tag : tags) tag = at(i).from[row + tag];
+        }
+        for (long long i = known; i < final_[c]; ++i) {
+            const int tag = at(i).tag[c];
+            if (spec_.starts[tag]) {
+                close_span(c, i);
+                if (tag != spec_.outside) open_[c] = i;
+            }
+            if (!spec_.goes_on[tag]) close_span(c, i + 1);
+        }
+        if (ended_) close_span(c, length());
+    }
+
+  public:
+    explicit Stream(const StreamSpec& spec)
+        : spec_(spec), best_(size_t(spec.chains) * spec.tags), final_(spec.chains), open_(spec.chains, -1),
+          futures_(spec.chains) {}
+
+    long long length() const { return first_ + (long long)tokens_.size(); }
+    long long first() const { return first_; }
+    long long forced() const { return forced_; }
+    // Return the number of tokens that have final tags in all chains.
+    long long final() const { return *std::min_element(final_.begin(), final_.end()); }
+    // Return the first token that may be in a span that is not complete.
+    long long undecided() const {
+        long long found = length();
+        for (int c = 0; c < spec_.chains; ++c) found = std::min(found, open_[c] >= 0 ? open_[c] : final_[c]);
+        return found;
+    }
+    int tag(long long i) { return at(i).tag[0]; }
+
+    // Take a token with scores (C, T). Raise std::invalid_argument for wrong scores, and if no labeling is allowed.
+    void add(const float* given, int kind, bool is_last) {
+        const int T = spec_.tags, C = spec_.chains;
+        const bool is_first = length() == 0;
+        Token token{kind, Row(size_t(C) * T), Row(size_t(C) * T), std::vector<int>(size_t(C) * T), std::vector<int>(C, -1)};
+        Row best(size_t(C) * T);
+        for (int c = 0; c < C; ++c) {
+            double top = NEVER, most_forward = NEVER;
+            for (int t = 0; t < T; ++t) {
+                const size_t k = size_t(c) * T + t;
+                if (!(given[k] < std::numeric_limits<float>::infinity()))
+                    throw std::invalid_argument("the scores are NaN or infinite");
+                const auto closed = [&](int place) { return spec_.closed[(place * StreamSpec::KINDS + kind) * size_t(C) * T + k]; };
+                const bool never = is_first ? closed(0) : closed(1);
+                double score = never || (is_last && closed(2)) ? NEVER : double(given[k]);
+                token.scores[k] = token.forward[k] = score * spec_.scale;
+                if (!is_first) {
+                    const Token& before = tokens_.back();
+                    double most;
+                    token.from[k] = best_before(&best_[size_t(c) * T], before.kind, t, most);
+                    score = rounded(most + score);
+                    if (spec_.posterior)
+                        token.forward[k] += log_sum([&](int s) { return before.forward[size_t(c) * T + s] + log_edge(before, s, t); });
+                }
+                best[k] = score;
+                top = std::max(top, score);
+                most_forward = std::max(most_forward, token.forward[k]);
+            }
+            if (top == NEVER) throw std::invalid_argument("no labeling is allowed");
+            for (int t = 0; t < T; ++t) {
+                // The same operations as those of Viterbi, so that ties and rounding agree.
+                if (!is_first) best[size_t(c) * T + t] = rounded(best[size_t(c) * T + t] - top);
+                token.forward[size_t(c) * T + t] -= most_forward;
+            }
+        }
+        best_ = std::move(best);
+        tokens_.push_back(std::move(token));
+        for (auto& futures : futures_) futures.clear();
+    }
+
+    // Find the tags that are final. ended: whether no token follows, so that all tags are.
+    void settle(bool ended) {
+        const int T = spec_.tags;
+        if (ended && !ended_)
+            for (auto& futures : futures_) futures.clear();
+        ended_ = ended;
+        for (int c = 0; c < spec_.chains && length(); ++c) {
+            const double *best = &best_[size_t(c) * T], *top = std::max_element(best, best + T);
+            std::vector<int> tags;
+            double most;
+            for (int t = 0; t < T && !ended; ++t)
+                if (const int s = best_before(best, tokens_.back().kind, t, most); most > NEVER) tags.push_back(s);
+            if (tags.empty()) tags.push_back(int(top - best));
+            trace(c, tags);
+        }
+    }
+
+    // Set the tags of the tokens before `late` by the best labeling so far.
+    void force(long long late) {
+        const int T = spec_.tags;
+        if (ended_ || late <= final()) return;
+        for (int c = 0; c < spec_.chains; ++c) {
+            if (late <= final_[c]) continue;
+            forced_ += late - final_[c];
+            double* best = &best_[size_t(c) * T];
+            std::vector<int> path(T);
+            for (int t = 0; t < T; ++t) path[t] = t;
+            const int top = int(std::max_element(best, best + T) - best);
+            for (long long i = length() - 1; i >= late; --i)
+                for (int& tag : path) tag = at(i).from[size_t(c) * T + tag];
+            // Only the paths stay that agree with the best one.
+            for (int t = 0; t < T; ++t)
+                if (path[t] != path[top]) best[t] = NEVER;
+        }
+        settle(false);
+    }
+
+    std::vector<StreamSpan> take_complete() { return std::move(complete_); }
+
+    // Forget the tokens before `first`, whose tags are final. The last token stays.
+    void drop(long long first) {
+        while (first_ < first && tokens_.size() > 1) tokens_.pop_front(), ++first_;
+    }
+
+    // Set bounds of the probability that a chain has these tags from a token on, and that the token after them has
+    // not the tag `inside`, if that is not -1.
+    void bound(int c, long long start, const std::vector<int>& tags, int inside, double& low, double& high) {
+        const int T = spec_.tags, F = futures();
+        const long long end = start + (long long)tags.size();
+        future(c, start);  // before references to those of later tokens
+        const Future &all = future(c, start), &last = future(c, end - 1);
+        double path = at(start).forward[size_t(c) * T + tags[0]] - all.most;
+        const auto step = [&](long long i, int s, int t) { return log_edge(at(i - 1), s, t) + at(i).scores[size_t(c) * T + t]; };
+        for (size_t k = 1; k < tags.size(); ++k) path += step(start + (long long)k, tags[k - 1], tags[k]);
+        const double weight = std::exp(path + last.scale[tags.back()]);
+        double excluded = 0;
+        const Future* after = nullptr;
+        if (inside >= 0 && end < length()) {
+            after = &future(c, end);
+            excluded = std::exp(path + step(end, tags.back(), inside) + after->scale[inside]);
+        }
+        low = 1, high = 0;
+        for (int f = 0; f < F; ++f) {
+            double p = weight * last.weight[size_t(tags.back()) * F + f];
+            if (after) p -= excluded * after->weight[size_t(inside) * F + f];
+            if (f == inside && end == length() && !ended_) p = 0;
+            if (all.total[f] > 0) {
+                p = std::min(1.0, std::max(0.0, p / all.total[f]));
+                low = std::min(low, p), high = std::max(high, p);
+            } else if (!ended_ && may_follow(c, f)) {
+                low = 0, high = 1;  // too improbable for a number
+            }
+        }
+    }
+};
+
+}  // namespace bcrf
