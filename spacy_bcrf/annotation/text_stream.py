@@ -128,13 +128,14 @@ class _Words:
 
         doc: the tokens of the text. rest: what is known from its start on.
         """
-        near = text[-self._reach :].split()
-        if not near or near[-1][-1] not in self._ends:
+        if text.rstrip()[-1:] not in self._ends:
             return False
-        before = "".join(near)
+        before = "".join(text[-self._reach :].split())
         heads = [before[-size:] for size in self._sizes if before[-size:] in self._rests]
+        if not heads:
+            return False
         last = doc[-self._reach :] if len(doc) > self._reach else doc
-        words = [word for token in last for word in token.text.split()] if heads else []
+        words = [word for token in last for word in token.text.split()]
         at_token = set(accumulate(map(len, reversed(words))))
         after = "".join(rest[len(text) :].split())
         return any(

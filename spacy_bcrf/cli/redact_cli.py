@@ -48,9 +48,13 @@ def redact_cli(
         Path | None, Opt(help="TEXTS has gold spans: file for the leaks, .html or .json")
     ] = None,
     stream: Annotated[
-        bool, Opt("--stream", help="Redact the standard input, one text, to the output")
+        bool,
+        Opt("--stream", help="Read one text from stdin as it arrives, and write it to stdout"),
     ] = False,
-    max_lag: Annotated[int | None, Opt(help="With --stream: most tokens that wait", min=1)] = None,
+    max_lag: Annotated[
+        int | None,
+        Opt(help="With --stream: most tokens that wait; then uncertain spans are replaced", min=1),
+    ] = None,
     pipe: PipeName = None,
     gpu_id: GpuId = -1,
 ) -> str | None:
@@ -89,6 +93,8 @@ def redact_cli(
         return None
     if texts is None or output is None:
         raise ValueError("expected TEXTS and --output, or --stream")
+    if max_lag is not None:
+        raise ValueError("--max-lag needs --stream: with TEXTS, no token waits")
     check_output_file(output, ".jsonl .json", texts, key)
     if report is not None:
         check_report_file(report, ".html .json", texts, key, output)

@@ -33,7 +33,7 @@ from bcrf.linear import Tokens
 from spacy_bcrf.annotation.arrays import DocBatch
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
 from spacy_bcrf.annotation.text_stream import stream_text
-from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain
+from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain, sparse_chains
 from spacy_bcrf.sparse.model import SparseChain
 
 from .apply_thresholds import precision_thresholds
@@ -218,9 +218,10 @@ class Stream:
         return self._advance()
 
     def _add_part(self, piece: Doc | Span) -> None:
-        doc, start, end = piece, 0, len(piece)
         if isinstance(piece, Span):
             doc, start, end = piece.doc, piece.start, piece.end
+        else:
+            doc, start, end = piece, 0, len(piece)
         last, expected = self._last or (doc, start)
         if last is None:
             raise TypeError("a stream takes text or documents, not both")
@@ -453,7 +454,12 @@ def _make_chain(pipe: Component, temperature: float) -> Any:
 def find_streaming_chain(pipe: Component) -> SparseChain:
     """Return the chain of a component. ValueError with the reason if it cannot stream."""
     model, chain = pipe.model, sparse_chain(pipe.model)
-    if chain is None or not is_chain_alone(model):
+    attributes = [node.attrs for node in model.walk()] + [vars(c) for c in sparse_chains(model)]
+    scorers = {scorer.name for of_node in attributes for scorer in of_node.get("scorers", ())}
+    if scorers:
+        names = ", ".join(sorted(scorers))
+        why = f"its scores {names} are other taggers', which need the whole text"
+    elif chain is None or not is_chain_alone(model):
         why = (
             "a network may read the whole text. A stream needs spacy-bcrf.LinearChain.v1 alone, "
             "which reads a few words ahead"

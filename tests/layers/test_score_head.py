@@ -206,6 +206,13 @@ def test_learning_starts_from_the_source_and_goes_on(architecture, tmp_path):
     assert find_ends(copy(text)) == [(0, 1, "A")]
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_streams_name_the_scores(architecture):
+    nlp = make(["O", "B-A", "I-A"], architecture, names=["A"], **ARCHITECTURES[architecture])
+    with pytest.raises(ValueError, match=r"cannot stream: its scores given are other taggers'"):
+        nlp.get_pipe("bcrf_ner").stream()
+
+
 def test_names_and_templates_of_scores():
     VALUES["Ann left"] = np.log(np.array([[0.2, 0.8], [1 - 1e-6, 1e-6]], dtype="float32"))
     options = {"templates": ["w[0]", "score.given[0]|w[0]"], "objective": "crf"}

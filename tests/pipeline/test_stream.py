@@ -187,6 +187,23 @@ def test_annotated_documents() -> None:
     assert tags == [pipe.tags[tag] for tag in pipe.predict([doc])[0].tags.tolist()]
 
 
+def test_a_part_of_a_document() -> None:
+    """A stream may begin and end within a document, but loses nothing between its parts."""
+    nlp = pipeline("ner")
+    pipe, doc = nlp.get_pipe("x"), nlp.make_doc(draw(random.Random(2), 30))
+    other = doc.copy()
+    other.ents = [Span(other, 0, 2, label="PER")]
+    stream = pipe.stream()
+    found = [stream.feed(other[10:15])]  # the entity is in no token that is fed
+    with pytest.raises(ValueError, match="token 15 of the document comes next, got a span from"):
+        stream.feed(other[16:20])
+    found += [stream.feed(other[15:20]), stream.feed(doc[20:22]), stream.close()]
+    part = doc[10:22].as_doc()
+    assert [word for final in found for word in final.words] == [t.text_with_ws for t in doc[10:22]]
+    tags = [tag for final in found for tag in final.tags]
+    assert tags == [pipe.tags[tag] for tag in pipe.predict([part])[0].tags.tolist()]
+
+
 def test_errors_lose_nothing() -> None:
     nlp = pipeline("ner")
     pipe = nlp.get_pipe("x")

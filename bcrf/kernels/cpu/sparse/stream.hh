@@ -50,7 +50,14 @@ class Stream {
         double most;
     };
 
+    // A transition, from or to a tag.
+    struct Arc {
+        int tag;
+        double weight;
+    };
+
     const StreamSpec spec_;
+    std::vector<std::vector<Arc>> into_, from_;  // (KINDS, T) the allowed transitions
     std::deque<Token> tokens_;  // from first_ on
     long long first_ = 0, forced_ = 0;
     bool ended_ = false;
@@ -63,24 +70,28 @@ class Stream {
     Token& at(long long i) { return tokens_[size_t(i - first_)]; }
     double edge(int kind, int s, int t) const { return spec_.edges[(size_t(kind) * spec_.tags + s) * spec_.tags + t]; }
 
-    // Return the tag s of the largest a[s] + edge(kind, s, t), the lowest one of several. Set the sum.
-    int best_before(const double* a, int kind, int t, double& most) const {
+    const std::vector<Arc>& into(const Token& token, int t) const { return into_[size_t(token.kind) * spec_.tags + t]; }
+    const std::vector<Arc>& from(const Token& token, int s) const { return from_[size_t(token.kind) * spec_.tags + s]; }
+    double log_edge(const Token& token, int s, int t) const { return edge(token.kind, s, t) * spec_.scale; }
+
+    // Return the best tag before t, the lowest one of several, given scores of the tags. Set its sum.
+    int best_before(const double* scores, const Token& token, int t, double& most) const {
         int found = 0;
         most = NEVER;
-        for (int s = 0; s < spec_.tags; ++s) {
-            const double x = rounded(a[s] + edge(kind, s, t));
-            if (x > most) most = x, found = s;
+        for (const Arc& arc : into(token, t)) {
+            const double x = rounded(scores[arc.tag] + arc.weight);
+            if (x > most) most = x, found = arc.tag;
         }
         return found;
     }
 
-    // Return the logarithm of the sum of exp(term(s)) over all tags s.
-    template <class F> double log_sum(F term) const {
+    // Return the logarithm of the sum of exp(term(arc)).
+    template <class F> static double log_sum(const std::vector<Arc>& arcs, F term) {
         double most = NEVER, sum = 0;
-        for (int s = 0; s < spec_.tags; ++s) most = std::max(most, term(s));
+        for (const Arc& arc : arcs) most = std::max(most, term(arc));
         if (most == NEVER) return NEVER;
-        for (int s = 0; s < spec_.tags; ++s)
-            if (const double x = term(s); x > NEVER) sum += std::exp(x - most);
+        for (const Arc& arc : arcs)
+            if (const double x = term(arc); x > NEVER) sum += std::exp(x - most);
         return most + std::log(sum);
     }
 
@@ -99,17 +110,19 @@ class Stream {
                 if (found.empty() && ended_) {
                     scale = 0, weight[0] = 1;
                 } else if (found.empty()) {
-                    for (int t = 0; t < T; ++t) scale = std::max(scale, log_edge(token, s, t));
-                    for (int t = 0; t < T && scale > NEVER; ++t) weight[t] = std::exp(log_edge(token, s, t) - scale);
+                    for (const Arc& arc : from(token, s)) scale = std::max(scale, arc.weight * spec_.scale);
+                    for (const Arc& arc : from(token, s)) weight[arc.tag] = std::exp(arc.weight * spec_.scale - scale);
                 } else {
                     const Future& after = found.back();
                     const double* scores = &at(k + 1).scores[size_t(c) * T];
-                    for (int t = 0; t < T; ++t)
-                        scale = std::max(scale, log_edge(token, s, t) + scores[t] + after.scale[t]);
+                    const auto term = [&](const Arc& arc) {
+                        return arc.weight * spec_.scale + scores[arc.tag] + after.scale[arc.tag];
+                    };
+                    for (const Arc& arc : from(token, s)) scale = std::max(scale, term(arc));
                     double top = 0;
-                    for (int t = 0; t < T && scale > NEVER; ++t) {
-                        const double w = std::exp(log_edge(token, s, t) + scores[t] + after.scale[t] - scale);
-                        for (int f = 0; f < F && w > 0; ++f) weight[f] += w * after.weight[size_t(t) * F + f];
+                    for (const Arc& arc : from(token, s)) {
+                        const double w = scale > NEVER ? std::exp(term(arc) - scale) : 0;
+                        for (int f = 0; f < F && w > 0; ++f) weight[f] += w * after.weight[size_t(arc.tag) * F + f];
                     }
                     for (int f = 0; f < F; ++f) top = std::max(top, weight[f]);
                     for (int f = 0; f < F && top > 0; ++f) weight[f] /= top;
@@ -126,13 +139,11 @@ class Stream {
         return found[size_t(length() - 1 - i)];
     }
 
-    double log_edge(const Token& token, int s, int t) const { return edge(token.kind, s, t) * spec_.scale; }
-
     // Return whether a chain may have a tag at the next token.
     bool may_follow(int c, int t) {
-        for (int s = 0; s < spec_.tags; ++s)
-            if (at(length() - 1).forward[size_t(c) * spec_.tags + s] + edge(at(length() - 1).kind, s, t) > NEVER)
-                return true;
+        const Token& last = tokens_.back();
+        for (const Arc& arc : into(last, t))
+            if (last.forward[size_t(c) * spec_.tags + arc.tag] > NEVER) return true;
         return false;
     }
 
@@ -168,7 +179,18 @@ class Stream {
   public:
     explicit Stream(const StreamSpec& spec)
         : spec_(spec), best_(size_t(spec.chains) * spec.tags), final_(spec.chains), open_(spec.chains, -1),
-          futures_(spec.chains) {}
+          futures_(spec.chains) {
+        const int T = spec.tags;
+        into_.resize(size_t(StreamSpec::KINDS) * T);
+        from_.resize(into_.size());
+        for (int kind = 0; kind < StreamSpec::KINDS; ++kind)
+            for (int s = 0; s < T; ++s)
+                for (int t = 0; t < T; ++t)
+                    if (const double weight = edge(kind, s, t); weight > NEVER) {
+                        into_[size_t(kind) * T + t].push_back({s, weight});
+                        from_[size_t(kind) * T + s].push_back({t, weight});
+                    }
+    }
 
     long long length() const { return first_ + (long long)tokens_.size(); }
     long long first() const { return first_; }
@@ -202,10 +224,12 @@ class Stream {
                 if (!is_first) {
                     const Token& before = tokens_.back();
                     double most;
-                    token.from[k] = best_before(&best_[size_t(c) * T], before.kind, t, most);
+                    token.from[k] = best_before(&best_[size_t(c) * T], before, t, most);
                     score = rounded(most + score);
                     if (spec_.posterior)
-                        token.forward[k] += log_sum([&](int s) { return before.forward[size_t(c) * T + s] + log_edge(before, s, t); });
+                        token.forward[k] += log_sum(into(before, t), [&](const Arc& arc) {
+                            return before.forward[size_t(c) * T + arc.tag] + arc.weight * spec_.scale;
+                        });
                 }
                 best[k] = score;
                 top = std::max(top, score);
@@ -234,7 +258,7 @@ class Stream {
             std::vector<int> tags;
             double most;
             for (int t = 0; t < T && !ended; ++t)
-                if (const int s = best_before(best, tokens_.back().kind, t, most); most > NEVER) tags.push_back(s);
+                if (const int s = best_before(best, tokens_.back(), t, most); most > NEVER) tags.push_back(s);
             if (tags.empty()) tags.push_back(int(top - best));
             trace(c, tags);
         }
