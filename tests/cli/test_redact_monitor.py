@@ -171,7 +171,7 @@ def test_a_stream(folder):
     assert "ends within a character of UTF-8, at byte 5" in result.stderr
     assert "takes no TEXTS" in redact(*args, "-o", "out.jsonl", exit_code=1).stderr
     assert "expected TEXTS and --output, or --stream" in redact("model", exit_code=1).stderr
-    wrong = redact("model", "new.txt", "-o", "x", "--max-lag", "3", exit_code=1)
+    wrong = redact("model", "new.txt", "-o", "x.jsonl", "--max-lag", "3", exit_code=1)
     assert "--max-lag needs --stream" in wrong.stderr
 
 
