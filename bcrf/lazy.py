@@ -9,22 +9,11 @@ T = TypeVar("T")
 
 
 class lazy(Generic[T]):
-    """Turn a method into an attribute that its first use computes and keeps.
+    """Turn a method into an attribute that its first use computes and keeps, without a lock.
 
     `functools.cached_property` of Python 3.10 and 3.11 holds one lock of all objects while it
-    computes: a process forked meanwhile waits forever. This one has no lock. Two threads may both
-    compute a value, and both get the one that was there first.
-
-    >>> from bcrf.lazy import lazy
-    >>> class Circle:
-    ...     @lazy
-    ...     def area(self) -> float:
-    ...         print("computed")
-    ...         return 3.1
-    >>> circle = Circle()
-    >>> circle.area, circle.area
-    computed
-    (3.1, 3.1)
+    computes: a process forked meanwhile waits forever. Here, two threads may both compute a value,
+    and both get the one that was there first.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:

@@ -25,12 +25,10 @@ _PREFIXES = _OPENING | _CLOSING | {"I"}
 
 @dataclass(frozen=True)
 class Scheme:
-    """The prefixes of a tagging scheme.
+    """The prefixes of a tagging scheme, from which its constraints follow.
 
-    first, inside, last: prefixes of the first, inner and last token of a longer entity.
-    single: prefix of an entity of one token.
-
-    The constraints follow from these four prefixes.
+    first, inside, last: of the first, inner and last token of a longer entity. single: of one
+    token.
     """
 
     name: str
@@ -78,10 +76,7 @@ class Scheme:
         )
 
     def spans(self, tags: Sequence[str | None]) -> list[Span]:
-        """Return the entities of a valid tag sequence.
-
-        Raises ValueError naming the first token whose tag the scheme forbids.
-        """
+        """Return the entities of valid tags. ValueError naming the first token with a wrong tag."""
         fixed, n_repaired = self.repair(tags)
         if n_repaired:
             i = next(i for i, tag in enumerate(tags) if tag != fixed[i])
@@ -94,10 +89,7 @@ class Scheme:
         return read_spans(tags)
 
     def encode(self, spans: Iterable[Span], length: int) -> list[str]:
-        """Return the tags of `length` tokens.
-
-        Raises ValueError for an empty span, an overlap, or a span outside of the tokens.
-        """
+        """Return the tags of `length` tokens. ValueError for empty, overlapping, outside spans."""
         tags = ["O"] * length
         for start, end, label in spans:
             if not 0 <= start < end <= length:
@@ -115,10 +107,9 @@ class Scheme:
         return tags
 
     def repair(self, tags: Sequence[str | None]) -> tuple[list[str | None], int]:
-        """Return a valid sequence and the number of changed tags.
+        """Return a valid sequence with the entities of `read_spans`, and the number of changes.
 
-        The valid sequence has the entities that `read_spans` finds. Missing tags stay missing.
-        Raises ValueError naming the first token with a tag of another scheme.
+        Missing tags stay missing. ValueError naming the first token with a tag of another scheme.
         """
         for i, tag in enumerate(tags):
             if tag not in MISSING and tag != "O" and tag[:1] not in self.prefixes:  # type: ignore[index]
@@ -133,13 +124,10 @@ class Scheme:
     def decode_ids(
         self, ids: ArrayLike, lengths: ArrayLike | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-        """Return the spans of a flat batch of valid tag ids.
+        """Return starts, ends and label indices (M,) of the spans of a flat batch of valid tag ids.
 
-        ids: (N,) tag ids.
-        lengths: (B,) sequence lengths; None for a single sequence. No span crosses a boundary.
-
-        Returns starts, ends and label indices, each (M,), in the order of the tokens.
-        Raises ValueError naming the first token where the ids violate the scheme.
+        ids: (N,). lengths: (B,) of the sequences, None for a single one; no span crosses a
+        boundary. Raises ValueError naming the first token where the ids violate the scheme.
         """
         ids = np.asarray(ids, dtype="int32")
         codes, labels = self._split(ids)

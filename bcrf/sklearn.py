@@ -137,8 +137,7 @@ class CRF(BaseEstimator):
     def fit(self, X: Any, y: Any, X_dev: Any = None, y_dev: Any = None) -> CRF:
         """Learn from sequences. With `verbose`, print the loss and the score on X_dev by iteration.
 
-        Raises ValueError for empty data, X and y of other lengths, and a parameter without a
-        counterpart.
+        ValueError for empty data, X and y of other lengths, a parameter without a counterpart.
         """
         if (X_dev is None) != (y_dev is None):
             raise ValueError("X_dev and y_dev go together: pass both or none")

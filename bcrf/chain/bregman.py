@@ -87,18 +87,15 @@ class BCRF(Inference):
     def to_crf(self, potentials: Potentials) -> Potentials:
         """Return the Markov chain of the arc marginals q, as potentials with the same transitions.
 
-        The chain draws the first two tags from q_0, and each next tag from the conditional
-        probabilities q_i(u, v) / sum_v q_i(u, v). With q_i(u, v) = g_i(u) exp(w_i(u, v)) f_i+1(v)
-        the unary scores are log g at the first token, log f at the last, and log g + log f - log of
-        the flow out of the tag at an inner token. O(n_iter N T^2) time, O(N T) memory with shared
-        transitions.
+        The chain draws the first two tags from q_0, and each next tag from q_i(u, v) / sum_v q_i(u,
+        v). With q_i(u, v) = g_i(u) exp(w_i(u, v)) f_i+1(v) the unary scores are log g at the first
+        token, log f at the last, and log g + log f - log of the flow out of the tag at an inner
+        token. O(n_iter N T^2) time, O(N T) memory with shared transitions.
 
         The log-partition is 0 for every n_iter. At convergence the chain's marginals are q. Before,
-        they are not: the chain uses the rows of q only. The tag marginals at position i differ from
-        the flow out of i by at most the sum of the violations at positions 1 to i, where a
-        violation is the L1 distance between flow in and flow out.
-
-        Raises ValueError naming the first sequence without an allowed labeling.
+        the tag marginals at position i differ from the flow out of i by at most the sum of the
+        violations at positions 1 to i, each the L1 distance between flow in and flow out. Raises
+        ValueError naming the first sequence without an allowed labeling.
         """
         result = self._project(potentials, unary="chain")
         raise_infeasible(result.value, "allowed")
@@ -107,10 +104,10 @@ class BCRF(Inference):
     def backprop_to_crf(self, potentials: Potentials, d_chain: Potentials) -> Potentials:
         """Return the gradient at convergence, in float64. Three inferences with arcs (N, T, T).
 
-        The chain is a function of q, so its gradient with respect to q comes first: arcs add log q,
-        and inner tags subtract the log of their flow out. At convergence q is the gradient of B(w),
-        and `differentiate_marginals` multiplies by the Hessian of B(w). Before convergence the
-        result is an approximation: it is not back-propagated through the projections.
+        The chain is a function of q: arcs add log q, and inner tags subtract the log of their flow
+        out. At convergence q is the gradient of B(w), and `differentiate_marginals` multiplies by
+        its Hessian. Before, the result is an approximation, not back-propagated through the
+        projections.
         """
         xp, double = potentials.xp, potentials.astype("float64")
         _, q = unary_and_edges(self.infer(double, "each"))
@@ -128,8 +125,7 @@ class BCRF(Inference):
     def decode(self, potentials: Potentials) -> Array:
         """Return the tag of highest marginal at each token under sharpened potentials, int32 (N,).
 
-        The labeling minimizes the risk of each token alone, so it can use a forbidden transition
-        (paper, footnote 4). `minimum_risk` returns only allowed labelings.
+        It can use a forbidden transition (paper, footnote 4), which `minimum_risk` does not.
         """
         return self.decoding_marginals(potentials).argmax(axis=1).astype("int32")
 

@@ -12,28 +12,17 @@ def distillation_loss(
 ) -> tuple[Array, Potentials]:
     """Return the losses (B,), -E[log p(y)] for y drawn from a target, and their gradient.
 
-    p is the inference's own distribution, `inference.to_crf`: a chain with potentials c. The score
-    of a labeling is a sum over tags and transitions, so its expectation needs only the target's
-    marginals mu: the loss is A(c) - <c, mu>, and its gradient in c is the marginals of p minus mu.
-    Both are exact for every target, even if it is no first-order chain (Hinton et al. 2015 on
+    p is the inference's own distribution, `inference.to_crf`: a chain with potentials c. The
+    expected score needs only the target's marginals mu, so the loss is A(c) - <c, mu>, and its
+    gradient in c is the marginals of p minus mu, for every target (Hinton et al. 2015 on
     classifiers; Wang et al. 2020, "Structure-level knowledge distillation", on chains). The loss
-    exceeds the divergence KL(target || p) by the target's entropy, a constant.
+    exceeds the divergence KL(target || p) by the target's entropy. The gradient in the potentials
+    is exact for a CRF and for independent tags, and that at convergence for others, see
+    `backprop_to_crf`.
 
-    target: marginals with edges (N, T, T), such as `CRF().marginals(teacher, edges=True)`.
-
-    The gradient in the potentials is exact for a CRF and for independent tags. For a Bregman CRF
-    and mean field, it is the gradient at convergence, see their `backprop_to_crf`.
-
-    O(N T^2) time and memory. Raises ValueError for a target of other sequences or tags, and names
-    the first sequence whose potentials forbid a labeling that has probability in the target.
-
-    >>> import numpy as np
-    >>> from bcrf.chain import CRF, Potentials
-    >>> from bcrf.chain.distillation import distillation_loss
-    >>> scores = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([2], dtype="int32"))
-    >>> target = CRF().marginals(scores, edges=True)
-    >>> distillation_loss(CRF(), scores, target)[0].round(3).tolist()  # log of 4 labelings
-    [1.386]
+    target: marginals with edges (N, T, T), such as `CRF().marginals(teacher, edges=True)`. O(N T^2)
+    time and memory. Raises ValueError for a target of other sequences or tags, and names the first
+    sequence whose potentials forbid a labeling that has probability in the target.
     """
     n, t = potentials.unary.shape
     edges = target.edges
@@ -83,21 +72,11 @@ def _expect(xp: Array, probabilities: Array, scores: Array) -> Array:
 
 
 def rename_tags(marginals: Marginals, tags: Array, n_tags: int) -> Marginals:
-    """Return the marginals of labelings in which some tokens get a known tag.
+    """Return the marginals of labelings in which some tokens get a known tag. O(N n_tags^2).
 
     marginals: of labelings z with T tags, with edges. tags: int32 (N,), the tag y of a token, in
-    [0, n_tags), whatever z is, or -1 for a token with y = z. n_tags: at least T.
-
-    The distribution of y is the image of that of z. An edge between a renamed token and another one
-    has the marginals of the other one. O(N n_tags^2) time and memory.
-
-    >>> import numpy as np
-    >>> from bcrf.chain import CRF, Potentials
-    >>> from bcrf.chain.distillation import rename_tags
-    >>> scores = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([2], dtype="int32"))
-    >>> marginals = CRF().marginals(scores, edges=True)
-    >>> rename_tags(marginals, np.array([-1, 2]), n_tags=3).unary.tolist()
-    [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
+    [0, n_tags), whatever z is, or -1 for a token with y = z. n_tags: at least T. An edge between a
+    renamed token and another one has the marginals of the other one.
     """
     assert marginals.edges is not None
     n, t = marginals.unary.shape

@@ -17,17 +17,8 @@ class ExpectedEntityRatio:
 
     The expectation is under the marginals of an inference; in the paper, of a CRF (Effland and
     Collins 2021, equation 6). The loss serves partial annotation that marks entities, but never
-    tokens outside of entities. It keeps a model from predicting entities everywhere. The paper has
-    ratio 0.15, margin 0.05 and weight 10.
-
-    >>> import numpy as np
-    >>> from bcrf.chain import CRF, Potentials
-    >>> from bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
-    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
-    >>> ratio = ExpectedEntityRatio(ratio=0.1)
-    >>> loss, gradient = ratio.loss(CRF(), w, np.array([False, True]))
-    >>> round(loss, 3)
-    3.5
+    tokens outside: a model does not predict entities everywhere. The paper has ratio 0.15, margin
+    0.05, weight 10.
     """
 
     ratio: float
@@ -44,10 +35,7 @@ class ExpectedEntityRatio:
 
     @classmethod
     def from_options(cls, options: dict[str, Any]) -> ExpectedEntityRatio:
-        """Build the loss from a config block.
-
-        Raises ValueError for an unknown option, a missing ratio or a value that is not a number.
-        """
+        """Build the loss from a config block. ValueError names the numbers that it must have."""
         names = [field.name for field in fields(cls)]
         is_block = isinstance(options, dict) and "ratio" in options and set(options) <= set(names)
         if not is_block or not all(isinstance(value, (int, float)) for value in options.values()):
@@ -59,14 +47,11 @@ class ExpectedEntityRatio:
     def loss(
         self, inference: Inference, potentials: Potentials, tags: Array
     ) -> tuple[float, Potentials]:
-        """Return the loss of the whole batch and its gradient.
+        """Return the loss of the whole batch and its gradient, in float64.
 
-        inference: its marginals give r. They are the marginals of `inference.to_crf` at
-            convergence, and so is the gradient, see `Inference.differentiate_marginals`.
-        tags: bool (T,), the tags of entity tokens.
-
-        The gradient of r is the derivative of the marginals as the scores of `tags` grow: a central
-        difference of two inferences. The computation and the gradient are in float64.
+        inference: its marginals give r; the gradient is a central difference of two inferences,
+        that at convergence, see `Inference.differentiate_marginals`. tags: bool (T,), of entity
+        tokens.
         """
         double = potentials.astype("float64")
         xp, n_tokens = double.xp, len(double.unary)

@@ -14,10 +14,7 @@ class FullyFactorized(Inference):
 
     @abstractmethod
     def infer_tags(self, potentials: Potentials) -> tuple[Array, Array]:
-        """Return the value (B,) and the tag distributions (N, T).
-
-        The value is -inf if a token of the sequence has no allowed tag.
-        """
+        """Return the value (B,), -inf without an allowed tag, and tag distributions (N, T)."""
 
     def infer(self, potentials: Potentials, edges: Edges = "none", bound: Side = "upper") -> Result:
         value, unary = self.infer_tags(potentials)
@@ -37,10 +34,8 @@ class FullyFactorized(Inference):
     def to_crf(self, potentials: Potentials) -> Potentials:
         """Return the product of the tag distributions, restricted to the allowed labelings.
 
-        The transitions are 0, or -inf where the potentials forbid them. If they forbid none, the
-        log-partition is 0.
-
-        Raises ValueError naming the first sequence with a token without an allowed tag.
+        The transitions are 0 or -inf. Raises ValueError naming the first sequence with a token
+        without an allowed tag.
         """
         forbidden = potentials.unary.dtype.type("-inf")
         transitions = potentials.xp.where(potentials.transitions > forbidden, 0, forbidden)
@@ -49,8 +44,7 @@ class FullyFactorized(Inference):
     def decode(self, potentials: Potentials) -> Array:
         """Return the most probable tag of each token, int32 (N,).
 
-        If the potentials forbid this labeling, return the allowed one with the most correct tags
-        in expectation.
+        If that is forbidden: the allowed labeling with the most correct tags in expectation.
         """
         value, unary = self.infer_tags(potentials)
         raise_infeasible(value, "allowed")

@@ -12,11 +12,9 @@ UNKNOWN = -1
 class GoldLattice:
     """The labelings that gold annotation allows in the sequences of some potentials.
 
-    gold: int32 (N,) tags with -1 for unknown, or bool (N, T) allowed tags.
-    tags: int32 (N,), the only labeling, if `gold` gives a tag for every token; otherwise None.
-
-    Raises ValueError for another shape or dtype. For a tag outside [-1, T), the error names the
-    sequence.
+    gold: int32 (N,) tags with -1 for unknown, or bool (N, T) allowed tags. tags: int32 (N,), the
+    only labeling, else None. Raises ValueError for another shape or dtype, and for a tag outside
+    [-1, T) naming the sequence.
     """
 
     def __init__(self, potentials: Potentials, gold: Array) -> None:
@@ -56,9 +54,9 @@ class GoldLattice:
         return n_known[stops] == n_known[stops - lengths]
 
     def best(self) -> tuple[Array, Array]:
-        """The allowed labeling of highest score, int32 (N,), and its score (B,).
+        """The allowed labeling of highest score, int32 (N,), and its score (B,), -inf if forbidden.
 
-        The score is -inf if the potentials forbid all of them. O(N T^2), or O(N) for complete gold.
+        O(N T^2), or O(N) for complete gold.
         """
         if self.tags is not None:
             return self.tags, path_scores(self._potentials, self.tags)
@@ -88,14 +86,5 @@ def _extent(gold: Array) -> tuple[int, int]:
 
 
 def path_scores(potentials: Potentials, tags: Array) -> Array:
-    """Return the score (B,) of one labeling, int32 (N,); -inf if it uses a forbidden score.
-
-    >>> import numpy as np
-    >>> from bcrf.chain import Potentials
-    >>> from bcrf.chain.gold import path_scores
-    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
-    >>> gold = np.array([0, 1], dtype="int32")
-    >>> path_scores(w, gold).tolist()
-    [2.0]
-    """
+    """Return the score (B,) of one labeling, int32 (N,); -inf if it uses a forbidden score."""
     return kernels.path_scores(potentials.unary, potentials.transitions, potentials.lengths, tags)

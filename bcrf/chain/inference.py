@@ -74,22 +74,19 @@ class Inference(ABC):
 
     @abstractmethod
     def backprop_to_crf(self, potentials: Potentials, d_chain: Potentials) -> Potentials:
-        """Return the gradient of a function of `to_crf(potentials)`, in float64.
+        """Return the gradient of a function of `to_crf(potentials)`, in float64 and their shapes.
 
         d_chain: the gradient with respect to the scores of the chain, (N, T) and (N, T, T).
-
-        The result has the gradient with respect to the potentials, in their shapes.
         """
 
     def differentiate_marginals(self, potentials: Potentials, direction: Potentials) -> Potentials:
         """Return the derivative of the marginals as the potentials move along `direction`.
 
         direction: scores (N, T), and (T, T) or (N, T, T). The edge marginals of shared transitions
-        are summed. The derivative is a central difference of two inferences, in float64. If the
-        inference has converged, the marginals are the gradient of the value. The derivative is then
-        a product with a symmetric matrix, the Hessian, and so it is also the gradient of the
-        direction's expected score under the marginals. Before convergence, it approximates that
-        gradient.
+        are summed. A central difference of two inferences, in float64. Once the inference has
+        converged, the marginals are the gradient of the value, and the derivative is the product
+        with its Hessian: also the gradient of the direction's expected score. Before, it
+        approximates that gradient.
         """
         # float32 would lose most digits in the difference of two nearly equal marginals.
         double, along = potentials.astype("float64"), direction.astype("float64")
@@ -119,10 +116,7 @@ class Inference(ABC):
         return None
 
     def decoding_marginals(self, potentials: Potentials) -> Array:
-        """Return the tag marginals (N, T) of minimum-risk decoding.
-
-        Raises ValueError naming the first sequence without an allowed labeling.
-        """
+        """Return the tag marginals (N, T) of minimum-risk decoding. Errors: see `marginals`."""
         return self.marginals(potentials).unary
 
     def values(self, potentials: Potentials) -> Array:
@@ -150,14 +144,13 @@ class Inference(ABC):
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
         """Return the losses (B,) >= 0 and their gradient with respect to the potentials.
 
-        gold: int32 (N,) with -1 for unknown, or bool (N, T) of allowed tags.
-
-        The loss is B(w) - <w, y> for one gold labeling y, and B(w) - B(w restricted to the gold
-        labelings) for several. The gradient is the difference of the two marginals (Corro et al.
-        2025, section 5). Loss and gradient of a sequence without annotation are zero.
+        gold: int32 (N,) with -1 for unknown, or bool (N, T) of allowed tags. The loss is B(w) - <w,
+        y> for one gold labeling y, and B(w) - B(w restricted to the gold labelings) for several.
+        The gradient is the difference of the two marginals (Corro et al. 2025, section 5), both
+        zero for a sequence without annotation.
 
         Raises ValueError naming the first sequence whose gold labelings are all forbidden, or whose
-        scores have sums beyond their type. On a GPU, a later call raises it, see `raise_deferred`.
+        scores have sums beyond their type; on a GPU in a later call, see `raise_deferred`.
         """
         check_gold(potentials, gold)
         found = self.fused_loss(potentials, gold)

@@ -16,11 +16,8 @@ from bcrf.kernels import Array
 def matching_tags(name: str, old: int, new: int, tags_per_label: int) -> NDArray[np.int64]:
     """Return the old tags that share the role of each new tag, (new - old, K).
 
-    name: name of the model, for the error message.
-    old, new: numbers of tags. Tags without a label, such as O, come first. The tags of each label
-        follow in order.
-
-    Raises ValueError if `new` is smaller than `old`.
+    old, new: numbers of tags. Tags without a label, such as O, come first, then those of each
+    label. ValueError, with the name of the model, if `new` is smaller than `old`.
     """
     if new < old:
         raise ValueError(f"{name}: cannot reduce {old} tags to {new}; tags can only be added")
@@ -35,10 +32,7 @@ def extend_rows(xp: Any, values: Array, matching: Array) -> Array:
 
 
 def extend_square(xp: Any, values: Array, matching: Array) -> Array:
-    """Append a row and a column for each new tag to (T, T, ...) values.
-
-    If row and column are both new, the k-th matching row pairs with the k-th matching column.
-    """
+    """Append rows and columns to (T, T, ...) values, where k-th rows pair with k-th columns."""
     roles, role = _roles(xp, matching)
     among = values[roles[:, None, :], roles[None, :, :]].mean(axis=2)
     columns = xp.concatenate([values[:, roles].mean(axis=2)[:, role], among[role][:, role]])
@@ -60,9 +54,6 @@ def outside_bias(*transitions: Array) -> float:
 
 
 def _roles(xp: Any, matching: Array) -> tuple[Array, Array]:
-    """Return the matching tags (R, K) of each of R roles, and the role (new tags,) of each tag.
-
-    New tags with the same role have the same mean. It is computed once.
-    """
+    """Return the matching tags (R, K) of each of R roles, and the role of each new tag."""
     _, first, role = xp.unique(matching[:, 0], return_index=True, return_inverse=True)
     return matching[first], role

@@ -11,11 +11,9 @@ def smooth_labels(
 ) -> float:
     """Return what label smoothing adds to the loss of a batch. Add its gradient in place.
 
-    Smoothing moves a share of each gold tag to all tags evenly; gold transitions stay (Szegedy et
-    al. 2016). A Fenchel-Young loss is B(w) - <w, y>, so this adds weight * (<w, y> - <w, uniform>),
-    over the unary potentials of the tokens with one gold tag.
-
-    weight: the share, in [0, 1). gold: int32 (N,) with -1 for unknown, or bool (N, T).
+    A share, the weight in [0, 1), of each gold tag moves to all tags evenly; gold transitions stay
+    (Szegedy et al. 2016). A Fenchel-Young loss is B(w) - <w, y>, so this adds weight * (<w, y> -
+    <w, uniform>) of tokens with one gold tag. gold: int32 (N,) with -1 for unknown, or bool (N, T).
     """
     xp, n_tags = potentials.xp, potentials.unary.shape[1]
     if gold.dtype == bool:

@@ -62,10 +62,9 @@ class MeanField(FullyFactorized):
         return xp.where(potentials.unary > forbidden, logs, forbidden)
 
     def backprop_to_crf(self, potentials: Potentials, d_chain: Potentials) -> Potentials:
-        """Return the gradient at convergence, in float64.
+        """Return the gradient at convergence, in float64, see `differentiate_marginals`.
 
-        The chain's scores are log r. Converged updates maximize <w, r> + H(r), so r is the gradient
-        of the maximum. See `differentiate_marginals`.
+        The chain's scores are log r, and r is the gradient of the maximum of <w, r> + H(r).
         """
         xp = potentials.xp
         _, unary = self.infer_tags(potentials.astype("float64"))
@@ -80,12 +79,10 @@ class MeanField(FullyFactorized):
         return found
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
-        """Return the losses (B,) >= 0 and their gradient.
+        """Return the losses (B,) >= 0 and their gradient, zero for a sequence without annotation.
 
-        gold: int32 (N,) or bool (N, T), with one tag for each token. Loss and gradient of a
-        sequence without annotation are zero.
-
-        Raises ValueError naming the first sequence whose gold labeling is forbidden or partial.
+        gold: int32 (N,) or bool (N, T), with one tag for each token. Raises ValueError naming the
+        first sequence whose gold labeling is forbidden or partial.
         """
         lattice = GoldLattice(potentials, gold)
         tags = _complete_tags(potentials, lattice)

@@ -105,10 +105,7 @@ def _finite(xp: Array, scores: Array, others: Array) -> Array:
 
 
 def _expectations(xp: Array, probabilities: Array, values: Array) -> Array:
-    """Sum probability * value over all axes but the first, in float64.
-
-    A value of probability 0 adds 0, even if it is infinite.
-    """
+    """Sum probability * value by row, in float64. Probability 0 adds 0, even to infinity."""
     possible = probabilities > 0
     products = xp.where(possible, probabilities, 0) * xp.where(possible, values, 0)
     return products.sum(axis=tuple(range(1, products.ndim)), dtype="float64")

@@ -18,15 +18,6 @@ class NotFiniteError(ValueError):
     """Scores that are NaN or +inf.
 
     sequence: the index of the first sequence with such scores; None for shared transitions.
-
-    >>> import numpy as np
-    >>> from bcrf.chain import Potentials
-    >>> from bcrf.chain.potentials import NotFiniteError
-    >>> try:
-    ...     Potentials(np.full((1, 2), np.nan), np.zeros((2, 2)), np.array([1], dtype="int32"))
-    ... except NotFiniteError as error:
-    ...     print(error.sequence)
-    0
     """
 
     def __init__(self, message: str, sequence: int | None = None) -> None:
@@ -137,8 +128,7 @@ class Potentials:
     ) -> Potentials:
         """Return potentials that are checked now if they are NumPy arrays.
 
-        On a GPU each check would synchronize. There the inference that uses the potentials reports
-        NaN, see `raise_deferred`.
+        On a GPU each check would synchronize; their inference reports NaN, see `raise_deferred`.
         """
         self = cls.unchecked(unary, transitions, lengths, xp)
         if self.xp.__name__ == "numpy":
@@ -150,10 +140,7 @@ class Potentials:
         return Potentials.deferred(unary, transitions, self.lengths, self.xp)
 
     def gradient(self, unary: Array, transitions: Array) -> Potentials:
-        """Return a gradient in the shapes of these potentials, or their scores with more of -inf.
-
-        The arrays are not checked: they are C-contiguous and have the dtype of the potentials.
-        """
+        """Return a gradient, or scores with more of -inf, unchecked: C-contiguous, of one dtype."""
         return Potentials.unchecked(unary, transitions, self.lengths, self.xp)
 
     @lazy
@@ -233,9 +220,9 @@ class Potentials:
 
     @staticmethod
     def join(parts: Sequence[Potentials]) -> Potentials:
-        """Return potentials of all sequences of some batches in order.
+        """Return potentials of all sequences of some batches in order. ValueError without a batch.
 
-        ValueError without a batch. Transitions stay shared if all batches share the same ones.
+        Transitions stay shared if all batches share the same ones.
         """
         if not parts:
             raise ValueError("expected at least one batch of potentials, got none")
@@ -289,16 +276,7 @@ class Potentials:
 
 
 def boundaries(lengths: Array) -> tuple[Array, Array]:
-    """Return the flat indices of the first and the last token of each non-empty sequence.
-
-    lengths: (B,) integers, NumPy or CuPy.
-
-    >>> import numpy as np
-    >>> from bcrf.chain.potentials import boundaries
-    >>> starts, ends = boundaries(np.array([2, 0, 3]))
-    >>> starts.tolist(), ends.tolist()
-    ([0, 2], [1, 4])
-    """
+    """Return the first and the last flat index of each non-empty sequence. lengths: (B,)."""
     lengths = lengths[lengths > 0]
     ends = lengths.cumsum() - 1
     return ends + 1 - lengths, ends
@@ -319,9 +297,9 @@ def raise_infeasible(values: Array, kind: str) -> None:
 
 
 def finite(losses: Array) -> Array:
-    """Return losses (B,). NotFiniteError if one is NaN or +inf: the scores of its sequence are.
+    """Return losses (B,). NotFiniteError if one is NaN or +inf: sums can be beyond the type.
 
-    Finite scores can have sums beyond the type. Losses on a GPU are not checked, to wait for none.
+    Losses on a GPU are not checked, to wait for none.
     """
     if type(losses) is np.ndarray and losses.size and not losses.max() < float("inf"):
         raise bad_sequence(int((~(losses < float("inf"))).argmax()), "not finite")
@@ -332,10 +310,6 @@ def raise_deferred(array: Array) -> None:
     """Raise the first error of earlier losses on a GPU, which did not wait to raise it.
 
     array: any array; for NumPy there is nothing to raise. This waits for the GPU.
-
-    >>> import numpy as np
-    >>> from bcrf.chain.potentials import raise_deferred
-    >>> raise_deferred(np.zeros(1))
     """
     for sequence, problem in take_errors(array):
         raise bad_sequence(sequence, problem)

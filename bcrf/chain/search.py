@@ -51,13 +51,11 @@ def feasible(potentials: Potentials, gold: Array | None = None) -> Array:
 def dijkstra(potentials: Potentials) -> tuple[Array, Array]:
     """Return the best labeling and its score, like `viterbi`. Ties may be broken differently.
 
-    Best-first search over pairs of token and tag, with a priority queue that decreases keys in
-    place. The search subtracts each edge's highest score first. No extension of a path can then
-    raise its score, and the order of labelings stays the same. The worst case is
-    O(N T log(N T) + N T^2), more than Viterbi's O(N T^2). But pairs far from the best labeling are
-    never expanded: benchmarks/search.py measures when this pays.
-
-    Raises ValueError naming the first sequence without an allowed labeling.
+    Best-first search over pairs of token and tag. It subtracts each edge's highest score first, so
+    that no extension of a path raises its score, and the order of labelings stays. The worst case
+    is O(N T log(N T) + N T^2), but pairs far from the best labeling are never expanded:
+    benchmarks/search.py measures when this pays. Raises ValueError naming the first sequence
+    without an allowed labeling.
 
     >>> import numpy as np
     >>> from bcrf.chain import Potentials, dijkstra
@@ -107,16 +105,7 @@ def nbest_arrays(
 ) -> tuple[Array, Array]:
     """Return the n best labelings as two arrays of the batch: tags, int32 (n, N); scores (B, n).
 
-    Missing labelings have the score -inf. `nbest` returns a list with one pair for each sequence,
-    and documents the options.
-
-    >>> import numpy as np
-    >>> from bcrf.chain import Potentials
-    >>> from bcrf.chain.search import nbest_arrays
-    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
-    >>> tags, scores = nbest_arrays(w, 2)
-    >>> tags.shape, scores.tolist()
-    ((2, 2), [[2.0, 1.0]])
+    Missing labelings have the score -inf. Options: see `nbest`.
     """
     check_search(n, search, beam_width)
     arrays = potentials.unary, potentials.transitions, potentials.lengths

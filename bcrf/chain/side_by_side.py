@@ -17,13 +17,7 @@ from .potentials import Potentials
 
 
 def rows_by_chain(lengths: NDArray[np.integer], n_chains: int) -> NDArray[np.int64]:
-    """Return the places (C N,) of rows of scores, a token and a chain, in an array (N, C).
-
-    >>> import numpy as np
-    >>> from bcrf.chain.side_by_side import rows_by_chain
-    >>> rows_by_chain(np.array([2, 1]), 2).tolist()
-    [0, 2, 1, 3, 4, 5]
-    """
+    """Return the places (C N,) of rows of scores, a token and a chain, in an array (N, C)."""
     lengths = np.asarray(lengths, dtype="int64")
     counts = np.repeat(lengths, n_chains)
     firsts = np.repeat((lengths.cumsum() - lengths) * n_chains, n_chains)
@@ -51,9 +45,9 @@ def split_chains(
 
 
 def join_chains(d_unary: Array, lengths: NDArray[np.int32], n_chains: int, xp: ModuleType) -> Array:
-    """Return the gradient (N, C T) with respect to the scores that `split_chains` split.
+    """Return the gradient (N, C T) of the scores that `split_chains` split, or (N, C T T) of edges.
 
-    d_unary: (C N, T). lengths: (B,) in NumPy. The gradient (C N, T, T) of edges gives (N, C T T).
+    d_unary: (C N, T), or (C N, T, T). lengths: (B,) in NumPy.
     """
     if n_chains == 1:
         return d_unary
@@ -65,11 +59,9 @@ def join_chains(d_unary: Array, lengths: NDArray[np.int32], n_chains: int, xp: M
 def nbest_side_by_side(
     lists: Sequence[tuple[NDArray[np.int32], NDArray[np.floating]]], n: int
 ) -> tuple[NDArray[np.int32], NDArray[np.floating]]:
-    """Return the n best labelings of all chains together, as `nbest` does of one chain.
+    """Return the n best labelings of all independent chains together, tags (m, C L) and scores.
 
-    lists: the n best labelings of each chain, tags (m, L) and scores (m,) in descending order.
-
-    The chains are independent: a labeling has the sum of the scores, and its tags (C L,).
+    lists: the n best of each chain, tags (m, L) and scores (m,) in descending order.
     """
     tags, scores = lists[0]
     for more_tags, more_scores in lists[1:]:

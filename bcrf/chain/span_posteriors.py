@@ -1,10 +1,8 @@
 """Exact posterior probabilities of spans with given boundaries and label.
 
-The posterior of a CRF is a Markov chain over tags. A span's probability is therefore the marginal
-of its first tag times the conditional probability of each next tag. If no tag marks the end of a
-span, the last factor is the probability that the span does not continue.
-
-For the distribution of another inference than a CRF, pass the potentials of `Inference.to_crf`.
+The posterior of a CRF, or of `Inference.to_crf`, is a Markov chain over tags. A span's probability
+is the marginal of its first tag times the conditional probability of each next tag, and, if no tag
+marks the end of a span, the probability that it does not continue.
 """
 
 from typing import NamedTuple
@@ -40,14 +38,6 @@ class Spans(NamedTuple):
     """M spans of a flat batch, (M,) each.
 
     starts: first tokens. ends: one past the last tokens. labels: indices. probabilities.
-
-    >>> import numpy as np
-    >>> from bcrf.chain import Potentials, SpanTags, span_candidates
-    >>> from bcrf.chain.span_posteriors import Spans
-    >>> w = Potentials(np.eye(3), np.zeros((3, 3)), np.array([3], dtype="int32"))
-    >>> tags = SpanTags(*(np.array([tag], dtype="int32") for tag in (1, 2, 2, 1)))  # BIO
-    >>> isinstance(span_candidates(w, tags, 0.2), Spans)
-    True
     """
 
     starts: Array
@@ -141,17 +131,9 @@ def span_candidates(potentials: Potentials, tags: SpanTags, threshold: float) ->
 def stretch_posteriors(potentials: Potentials, tag: int, starts: Array, ends: Array) -> Array:
     """Return the log-probabilities (M,) that one tag fills stretches of tokens. O(N T^2 + M).
 
-    tag: the id of the tag. starts, ends: (M,), first tokens and one past the last tokens. A stretch
-    is not empty and lies within one sequence. float64, -inf for an impossible stretch.
-
-    With the tag O, these are the probabilities that no span touches the stretches.
-
-    >>> import numpy as np
-    >>> from bcrf.chain import Potentials
-    >>> from bcrf.chain.span_posteriors import stretch_posteriors
-    >>> w = Potentials(np.eye(3), np.zeros((3, 3)), np.array([3], dtype="int32"))
-    >>> np.exp(stretch_posteriors(w, 0, np.array([0]), np.array([1]))).round(3).tolist()
-    [0.576]
+    tag: the id of the tag; with O, no span touches the stretches. starts, ends: (M,), first tokens
+    and one past the last tokens. A stretch is not empty and lies within one sequence. float64, -inf
+    for an impossible stretch.
     """
     _check_spans(potentials, starts, ends)
     xp = potentials.xp
@@ -182,10 +164,7 @@ def _check_spans(potentials: Potentials, starts: Array, ends: Array) -> None:
 
 
 class _TagChain:
-    """The posterior as a Markov chain over span tags.
-
-    The methods take flat token indices and label indices, (M,), and return probabilities (M,).
-    """
+    """The posterior as a Markov chain over span tags, at flat tokens and label indices (M,)."""
 
     def __init__(self, potentials: Potentials, tags: SpanTags) -> None:
         self._xp = xp = potentials.xp
@@ -212,8 +191,7 @@ class _TagChain:
     def step(self, is_first: Array, is_to_last: Array, tokens: Array, labels: Array) -> Array:
         """Conditional probability of a span's next tag, given its tag at these tokens.
 
-        is_first: whether the given tag is the first of the span, or an inner one.
-        is_to_last: whether the next tag is the last of the span, or an inner one.
+        is_first, is_to_last: whether the given, the next tag is not an inner one.
         """
         kind = 2 * self._xp.asarray(is_first, dtype="int64") + is_to_last
         pair = kind * self._n_labels + labels
@@ -222,10 +200,7 @@ class _TagChain:
         return self._pairs[tokens, pair] / self._xp.maximum(heads, tiny)
 
     def stop(self, is_single: Array, tokens: Array, labels: Array) -> Array:
-        """Probability that a span ends at these tokens, given its single or last tag there.
-
-        It is 1 in a scheme with end tags.
-        """
+        """Probability that a span ends at these tokens, given its last tag; 1 with end tags."""
         if not self._has_open_end:
             return 1
         return (1 - self.step(is_single, False, tokens, labels)).clip(min=0)

@@ -17,13 +17,7 @@ MAX_CHUNK = 4096
 
 
 class Rejection(NamedTuple):
-    """A set of wrong labelings of one sequence, by the allowed tags of each token, bool (L, T).
-
-    >>> import numpy as np
-    >>> from bcrf.chain.unlikelihood import Rejection
-    >>> Rejection(sequence=0, allowed=np.array([[True, False]])).sequence
-    0
-    """
+    """A set of wrong labelings of one sequence, by the allowed tags of each token, bool (L, T)."""
 
     sequence: int
     allowed: Array
@@ -35,25 +29,13 @@ def unlikelihood_loss(
     """Return the losses (B,) >= 0, -log(1 - p) summed over rejections, and their gradient.
 
     p is the probability of the rejected labelings under the inference's own distribution,
-    `inference.to_crf` (unlikelihood loss, Welleck et al. 2020). The probabilities of mutually
-    exclusive and exhaustive sets sum to 1. No lattice of allowed tags expresses such a loss.
+    `inference.to_crf` (unlikelihood loss, Welleck et al. 2020). No lattice of allowed tags
+    expresses such a loss. The gradient is exact for a CRF and for independent tags, and that of p
+    at convergence for a Bregman CRF and mean field, see their `backprop_to_crf`.
 
-    The gradient is exact for a CRF and for independent tags. For a Bregman CRF and mean field, it
-    is the gradient of p at convergence, see their `backprop_to_crf`.
-
-    O(L T^2) time for each rejection, and memory for each sequence that has one. A Bregman CRF or
-    mean field adds three inferences of each sequence that has a rejection.
-
-    Raises ValueError naming the first sequence with a rejection and without an allowed labeling.
-
-    >>> import numpy as np
-    >>> from bcrf.chain import CRF, Potentials
-    >>> from bcrf.chain.unlikelihood import Rejection, unlikelihood_loss
-    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
-    >>> wrong = Rejection(0, np.array([[False, True], [False, True]]))
-    >>> losses, gradient = unlikelihood_loss(CRF(), w, [wrong])
-    >>> losses.round(3).tolist()
-    [0.219]
+    O(L T^2) time for each rejection, and memory for each sequence that has one, besides three
+    inferences of it for a Bregman CRF or mean field. Raises ValueError naming the first sequence
+    with a rejection and without an allowed labeling.
     """
     xp = potentials.xp
     losses = xp.zeros(len(potentials.lengths), dtype=potentials.unary.dtype)

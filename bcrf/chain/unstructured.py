@@ -51,8 +51,7 @@ class Unstructured(FullyFactorized):
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
         """Return the losses (B,) >= 0 and their gradient, zero for the transitions.
 
-        The loss sums -log p over tokens, p the probability of the tags that gold allows. For `gold`
-        and errors see `Inference.loss`.
+        The loss sums -log p(allowed tags) over tokens. Gold and errors: see `Inference.loss`.
         """
         xp = potentials.xp
         lattice = GoldLattice(potentials, gold)

@@ -16,10 +16,7 @@ UNFINISHED = ".unfinished-"
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether `path` is a device or a pipe, such as /dev/null, /dev/stdout or a FIFO.
-
-    It keeps nothing that a failed write could lose, and a file must not take its place.
-    """
+    """Return whether `path` is a device or a pipe, whose place no file must take."""
     target = _resolve(path)
     is_regular = target.is_file() and not _is_open_file(target)
     return target.exists() and not is_regular and not target.is_dir()
@@ -131,10 +128,7 @@ def _resolve(path: Path) -> Path:
 
 
 def _is_open_file(path: Path) -> bool:
-    """Return whether `path` names a file that a process has open, as /dev/stdout does on Linux.
-
-    It may be a regular file. The process writes on to the open file, so it must not be replaced.
-    """
+    """Return whether `path` names a file that a process writes on to, as /dev/stdout on Linux."""
     return path.is_relative_to("/proc") or path.is_relative_to("/dev/fd")
 
 

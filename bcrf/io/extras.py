@@ -23,8 +23,7 @@ def require(module: str, extra: str) -> Any:
 def find_extra(extra: str) -> tuple[str, list[str]]:
     """Return the distribution that has an extra, and its requirements, such as `torch>=2.0`.
 
-    The distribution of bcrf, or of spacy_bcrf, by the installed metadata. Without one, when the
-    modules lie on the path without an installation: bcrf, and no requirements.
+    Modules on the path without an installation: bcrf, and no requirements.
     """
     installed = packages_distributions()
     for distribution in (*installed.get("bcrf", ()), *installed.get("spacy_bcrf", ())):

@@ -38,10 +38,9 @@ def read_objects(
 ) -> Iterator[Item]:
     """Yield the objects of a file: one on each non-blank line, or the items of one list.
 
-    If the first line starts with a bracket, the file is a list. Only one object is in memory at a
-    time, of at most MAX_LINE characters. A bad line or item yields an item with a problem. Bytes in
-    a list that are not UTF-8 are half surrogate pairs. Broken JSON in a list ends the reading with
-    a CorpusError. `advance` receives the number of bytes read since its last call.
+    A file whose first line starts with a bracket is a list. One object is in memory at a time, of
+    at most MAX_LINE characters. A bad line or item yields a problem. Bytes in a list that are not
+    UTF-8 are half surrogate pairs; broken JSON there is a CorpusError. advance: see `scan_lines`.
     """
     pieces = scan_lines(path, advance, in_pieces=True)
     first = next((piece for piece in pieces if piece.text.strip(_WHITE_SPACE)), None)
@@ -69,11 +68,7 @@ def read_objects(
 
 
 def parse_object(text: str | bytes) -> dict[str, Any]:
-    """Parse a JSON object.
-
-    Problem if the text is broken JSON or another value, if an object repeats a key, or for a
-    number that is not finite.
-    """
+    """Parse a JSON object. Problem for broken JSON, another value, repeated keys, infinities."""
     value = _parse(text)
     if not isinstance(value, dict):
         raise _not_an_object(value)
@@ -155,10 +150,7 @@ def _not_an_object(value: Any) -> Problem:
 
 
 class _ListReader:
-    """Read the items of a list, with one of them in memory at a time.
-
-    first: the piece of a line that starts the list. pieces: all pieces after it.
-    """
+    """Read the items of a list, one at a time. first: the piece that starts it."""
 
     def __init__(self, first: Line, pieces: Iterator[Line]) -> None:
         self.path, self.pieces = first.path, pieces
@@ -187,10 +179,7 @@ class _ListReader:
             raise self._error("no JSON: more text after the end of the list")
 
     def _decode(self) -> Any:
-        """Decode the next item. A problem if it repeats a key or has a number that is not finite.
-
-        CorpusError for broken JSON, after which the next item is unknown.
-        """
+        """Decode the next item, or a problem. CorpusError for broken JSON, which hides the next."""
         while True:
             try:
                 value, end = _decode_at(self.text, self.position)

@@ -158,9 +158,9 @@ def _not_utf8(byte: int, column: int) -> str:
 
 @contextmanager
 def open_decompressed(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file to read its bytes. `.xz`, `.gz` and `.bz2` files are decompressed.
+    """Open a file to read its bytes, decompressed by suffix.
 
-    CorpusError for a broken compressed file, UnreadableError if the system cannot read the file.
+    CorpusError for a broken compressed file, UnreadableError if the system cannot read it.
     """
     try:
         with _open(path) as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:

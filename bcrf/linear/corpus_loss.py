@@ -14,7 +14,7 @@ _BLOCK = 512  # sums that a call of the kernel lays out at a time
 class CorpusLoss:
     """Sum over all sequences of the negative log-likelihood of their known labels.
 
-    T labels and A attributes have weights (T + 3 + A, stride) as in `OnlineLearner.weights`.
+    T labels and A attributes have weights (T + 3 + A, stride), see `OnlineLearner.weights`.
     """
 
     def __init__(

@@ -57,7 +57,7 @@ class Attributes:
     def read(self, X: Iterable[Any], add: bool = False) -> Batch:
         """Look up the attributes of sequences. add: whether unknown ones get new rows.
 
-        Raises ValueError naming the sequence, the token and the attribute.
+        ValueError naming the sequence, the token and the attribute.
         """
         return Batch(*self._table.read(X, add))
 

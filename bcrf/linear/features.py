@@ -107,10 +107,7 @@ class TemplateFeatures:
         self._word_scores: tuple[NDArray[np.float32], list[Any]] | None = None
 
     def extract(self, tokens: Tokens) -> tuple[Keys, NDArray[np.int64]]:
-        """Extract the feature keys of tokens.
-
-        Returns keys uint64 and starts int64 (N + 1,). Token i has keys[starts[i]:starts[i + 1]].
-        """
+        """Extract feature keys, uint64, and starts int64 (N + 1,), one past the last token too."""
         if self._extractor is None:
             from bcrf.kernels.sparse import Extractor
 
@@ -148,10 +145,7 @@ class TemplateFeatures:
             idle.append(scores)
 
     def _arrays(self, tokens: Tokens) -> tuple[Any, ...]:
-        """Return the arguments of the compiled extractor.
-
-        It takes the columns first, then bags: of words, then `listed`.
-        """
+        """Return the extractor's arguments: columns, then bags: of words, then `listed`."""
         cells, bags = self._words.find(np.ascontiguousarray(tokens.orths), tokens.text)
         n_bags = self.n_of_word
         if tokens.listed:
@@ -166,10 +160,9 @@ class TemplateFeatures:
 
 
 def _join(words: Bags, types: NDArray[np.int32], n_words: int, listed: Sequence[Bags]) -> Bags:
-    """Concatenate the bags of each token's word type and of its L listed attributes.
+    """Return (N, n_words + L) bags of each token's word type and of its L listed attributes.
 
     words: (types, n_words) bags; types: (N,) the tokens' word types; listed: L times (N,) bags.
-    Returns (N, n_words + L) bags.
     """
     by_type = types.astype("int64")[:, None] * n_words + np.arange(n_words)
     offsets = np.cumsum([len(words.values), *(len(bags.values) for bags in listed)])

@@ -37,9 +37,7 @@ class OnlineSettings:
     order: 1; or 2, which adds weights of three neighbouring tags for the tags that the first-order
         chain finds likely, see `OnlineLearner.add_pairs`. Order 2 needs the objective "crf".
     n_iter: number of iterations of "bcrf" and "mean_field".
-    n: number of labelings in the n-best list of SAPO and MIRA.
-    search: the n-best search, "astar" (exact) or "beam".
-    beam_width: number of labelings that beam search keeps at each token.
+    n, search, beam_width: the n-best list of SAPO and MIRA, see `chain.nbest`.
     averaged: whether to predict with the mean of the weights over all steps (Collins 2002).
     optimizer: "sgd", one rate for all weights; or "adagrad" (Duchi et al. 2011), which divides the
         rate of a weight by the square root of 1 + the sum of its squared gradients, each of one
@@ -48,19 +46,14 @@ class OnlineSettings:
     decay: the rate after p passes (fractions count) is rate / (1 + decay p). 0 keeps it constant.
     l2: the coefficient lambda of the regularizer lambda / 2 |w|^2, for all sequences together.
     l1: the coefficient of the regularizer |w|_1, for all sequences together. It makes most weights
-        exactly 0, by cumulative penalties (Tsuruoka et al. 2009). An averaged weight is 0 where the
-        current weight is 0.
+        exactly 0, by cumulative penalties (Tsuruoka et al. 2009), also where they are averaged.
     seed: seed of the random order of the sequences.
 
-    A step adds the gradient and then regularizes, as in Algorithm 1 of Sun et al.: it multiplies
-    the weights by 1 - rate * l2 / n_sequences, and moves each one towards 0 by at most
-    rate * l1 / n_sequences and the penalties that it still owes. A weight pays when its feature is
-    next used, and the result equals a penalty of all weights at each step. AdaGrad divides l1 like
-    the rate, but not l2.
-
-    A step leaves out the features of a token whose gradient has no component above 1e-4.
-
-    Raises ValueError naming the setting that is out of range.
+    A step adds the gradient, and then regularizes as in Algorithm 1 of Sun et al.: it multiplies
+    the weights by 1 - rate * l2 / n_sequences, and moves each one towards 0 by at most rate * l1 /
+    n_sequences and the penalties that it still owes since its feature was last used. AdaGrad
+    divides l1 like the rate, but not l2. A step leaves out the features of a token whose gradient
+    has no component above 1e-4. Raises ValueError naming the setting that is out of range.
 
     >>> from bcrf.linear import OnlineSettings
     >>> OnlineSettings("crf", l2=0.1).inference
@@ -224,9 +217,9 @@ class OnlineLearner:
     def set_pairs(self, pairs: NDArray[np.int32]) -> None:
         """Learn and predict with a second-order chain.
 
-        pairs: int32 (T + 1, T), the feature of each pair of neighbouring tags, `[first, second]`.
-            The last row is for the start of a sequence and its first tag.
-        Raises ValueError for a feature without weights and for other settings than order = 2.
+        pairs: int32 (T + 1, T), the feature of each pair of neighbouring tags, `[first, second]`;
+        in the last row of the start and a first tag. ValueError without weights of a feature, and
+        for order 1.
         """
         if self.settings.order != 2:
             raise ValueError(f"pairs of tags need order = 2, got order = {self.settings.order}")
@@ -263,11 +256,10 @@ class OnlineLearner:
 
     @property
     def weights(self) -> NDArray[np.float32]:
-        """Weights (S + 3 + F, stride), float32. S is T in one chain.
+        """Weights (S + 3 + F, stride), float32, read-only: assign a new array. S is T in one chain.
 
         The rows are the transitions `[from, to]` in the first S columns, then the bias, the start,
-        the end, and the features. Columns beyond T are 0. The array is read-only: assign a new one
-        instead.
+        the end, and the features. Columns beyond T are 0.
         """
         self._make()
         if self._weights is None:
@@ -297,11 +289,7 @@ class OnlineLearner:
         self._weights = None
 
     def constrain(self, transitions: NDArray, start: NDArray, end: NDArray) -> None:
-        """Set the hard constraints.
-
-        transitions: allowed transitions (S, S), `[from, to]`. start, end: allowed first and last
-        tags (S,) of each chain.
-        """
+        """Constrain: allowed transitions (S, S), `[from, to]`, first and last tags (S,)."""
         masks = [np.ascontiguousarray(a, "uint8") for a in (transitions, start, end)]
         self._learner.constrain(*masks)
 
@@ -315,13 +303,10 @@ class OnlineLearner:
     ) -> float:
         """Make one step a sequence and return the sum of the losses, each taken before its step.
 
-        gold: int32 (C N,) tag ids, -1 for unknown; or bool (C N, S) allowed tags.
-        lattice: bool (C N, S), the tags that every labeling may use; None allows all tags.
-        order: int32, the sequences to learn from, by index; None takes all in order.
-
-        A sequence takes no step if its gold forbids no tag that the lattice and the constraints
-        allow, or if they forbid its gold: nothing regularizes the weights, and neither the rate nor
-        the average counts it.
+        gold: int32 (C N,) tag ids, -1 for unknown; or bool (C N, S) allowed tags. lattice: bool (C
+        N, S), the tags that every labeling may use; None allows all tags. order: int32, the
+        sequences to learn from, by index; None takes all in order. A sequence takes no step if its
+        gold forbids no tag that the lattice and the constraints allow, or if they forbid its gold.
 
         Raises DivergedError if the weights are no longer finite: the learner then has the weights
         that were last read. Raises ValueError if l1 or l2 is so large that steps remove all
@@ -380,9 +365,8 @@ class OnlineLearner:
         after: Callable[[int, float], None] = lambda n, loss: None,
         only: NDArray[np.integer] | None = None,
     ) -> None:
-        """Learn from all sequences in several passes, each in a new random order.
+        """Learn from all sequences in several passes, each in a new random order. gold: see `step`.
 
-        gold: as for `step`.
         after: called after each pass with the number of passes so far and the loss of the pass.
         only: the sequences to learn from, by index; None takes all.
         """
@@ -407,11 +391,9 @@ class OnlineLearner:
     def descend(self, rows: Rows, lengths: NDArray[np.int32], gradient: Potentials) -> None:
         """Learn from the gradient of a loss with respect to `current_potentials`.
 
-        Each token makes an AdaGrad step of the settings' rate (Duchi et al. 2011), whatever their
-        optimizer, and so do the transitions. A sequence with a gradient shrinks the weights by
-        l2, as in `step`.
-
-        gradient: (C N, S) and (S, S), float32. Raises ValueError with l1, which needs `step`.
+        Each token, and the transitions, make an AdaGrad step of the settings' rate, whatever their
+        optimizer. A sequence with a gradient shrinks the weights by l2, as in `step`. gradient: (C
+        N, S) and (S, S), float32. Raises ValueError with l1 or order 2.
         """
         self.check_descends()
         self._check_decay()
@@ -441,11 +423,10 @@ class OnlineLearner:
         """Add the second-order weights to first-order potentials under their constraints.
 
         The second-order chain (Mueller, Schmid and Schuetze 2013) scores the labelings of the tags
-        whose first-order marginal is at least LEAST_MARGINAL. The result, with transitions
-        (N, T, T), is the first-order chain with the same marginals of tags and pairs on these
-        labelings, and with the log-partition that the given potentials have on them. The other
-        pairs of tags keep their scores. O(N T^2) time for the first-order chain, and O(N K^3) for K
-        kept tags a token.
+        whose first-order marginal is at least LEAST_MARGINAL. The result, with transitions (N, T,
+        T), is the first-order chain with the same marginals of tags and pairs, and the same
+        log-partition, on these labelings. Other pairs keep their scores. O(N T^2), and O(N K^3) for
+        K kept tags a token.
         """
         from bcrf.kernels.sparse import correct
 

@@ -28,10 +28,8 @@ def learn_values(
 ) -> NDArray[np.float32]:
     """Return the weights (T + 3 + A, stride), learned by AdaGrad steps on small batches.
 
-    sizes: numbers of labels T and of attributes A. gold: int32 (N,), -1 for unknown. report: called
-    after each pass with its number, its loss and the weights.
-
-    Raises DivergedError if the weights are no longer finite.
+    sizes: T and A. gold: int32 (N,), -1 for unknown. report: called after each pass with its
+    number, its loss and the weights. Raises DivergedError if the weights are no longer finite.
     """
     n_tags, n = sizes[0], len(batch.lengths)
     objectives: dict[str, Any] = {"crf": CRF(), "perceptron": Perceptron(), "mira": MIRA()}

@@ -93,10 +93,7 @@ class Template:
 
 
 def parse_template(text: str) -> list[Template]:
-    """Parse one line, which has several templates if it has ranges of offsets.
-
-    Raises TemplateError with the position of what is malformed.
-    """
+    """Parse one line, several templates if it has ranges. TemplateError names the position."""
     pieces, at = [], 0
     while True:
         at += len(text[at:]) - len(text[at:].lstrip())
@@ -159,10 +156,7 @@ def _read_part(text: str, match: re.Match[str]) -> tuple[Attribute, range, int]:
 
 
 def _read_lengths(text: str, match: re.Match[str]) -> range | tuple[int, ...] | None:
-    """Read the argument of an attribute.
-
-    One length is a tuple, and consecutive lengths are a range, so that equal arguments are equal.
-    """
+    """Read the argument of an attribute. Equal ones are equal: a tuple, or a range of several."""
     if match["list"]:
         listed = tuple(map(int, match["list"].split(",")))
         if listed[0] < 1 or any(a >= b for a, b in pairwise(listed)):

@@ -45,9 +45,9 @@ class Blocks(NamedTuple):
 
 
 def find_blocks(features: NDArray[np.float32], n_states: int, full: bool = False) -> Blocks:
-    """Return the weights (F, T) of chains of S tags that are not near 0, see LEAST.
+    """Return the weights (F, T) of chains of S tags that are not near 0, or are not finite.
 
-    full: return all weights but zeros. Values that are not finite are kept.
+    full: all weights but zeros.
     """
     n_chains = features.shape[1] // n_states
     largest = float(np.abs(features).max(initial=0))
@@ -71,7 +71,7 @@ def find_blocks(features: NDArray[np.float32], n_states: int, full: bool = False
 def deflate(array: NDArray) -> bytes:
     """Compress an array: the first bytes of all numbers, then the second, and so on.
 
-    The bytes of an exponent compress, those of a fraction do not, so longer matches do not pay.
+    Bytes of exponents compress, those of fractions do not, so longer matches do not pay.
     """
     planes = np.ascontiguousarray(array).view("uint8").reshape(-1, array.itemsize).T
     stream = zlib.compressobj(1, strategy=zlib.Z_HUFFMAN_ONLY)

@@ -24,8 +24,7 @@ NONE = Bags(np.zeros(1, dtype="int64"), np.zeros(0, dtype="uint64"))
 class _Types:
     """Word types in the order of their first occurrence, and their bags of values.
 
-    `index` alone decides how many types there are. If an interruption comes before `index` has new
-    types, the next call overwrites their values.
+    `index` alone says how many there are: after an interruption, the next call overwrites values.
     """
 
     def __init__(self, n_functions: int) -> None:

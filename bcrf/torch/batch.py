@@ -29,9 +29,7 @@ class Scores(NamedTuple):
 
 
 class Batch:
-    """Padded scores as potentials of a ragged batch, in arrays of NumPy or CuPy.
-
-    gold: the tags, if given, as gold of `chain`.
+    """Padded scores, and tags as gold if given, as a ragged batch in arrays of NumPy or CuPy.
 
     Raises ValueError or TypeError naming the first of the tensors that does not fit.
     """
@@ -63,10 +61,10 @@ class Batch:
         return self if self._read(scores, tags) else None
 
     def _read(self, scores: Scores, tags: Tensor | None) -> bool:
-        """Read CPU tensors by one compiled loop.
+        """Read CPU tensors by one compiled loop. Returns False if that fails.
 
-        Returns False if that fails: for other layouts, for tensors that `torch.func` or a compiler
-        wraps, and for wrong ones. The slow way finds out what is wrong, and where.
+        For other layouts, wrapped and wrong tensors, the slow way finds out what is wrong, and
+        where.
         """
         emissions, transitions, start, end, mask = scores
         is_plain = tags is not None and tags.dtype == torch.int64

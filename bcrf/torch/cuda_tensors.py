@@ -1,6 +1,6 @@
 """Log-likelihoods and labelings of CUDA tensors, which kernels read where they lie.
 
-Nothing waits for the GPU and all memory is PyTorch's, so a CUDA graph can capture a training step.
+Nothing waits and all memory is PyTorch's: a CUDA graph can capture a training step.
 """
 
 from typing import Any

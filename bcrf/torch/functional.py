@@ -41,12 +41,10 @@ def log_likelihood(
 ) -> Tensor:
     """Return the log-likelihood of tags, the negative loss of an inference.
 
-    With unknown tags, it is the log-probability of all labelings that the tags allow.
-
-    reduction: none, (B,); sum; mean over sequences; token_mean. The rest is (), 0 for no sequence.
-
-    Raises ValueError naming the first wrong tag, the first sequence with NaN, or without a labeling
-    that scores and tags allow.
+    With unknown tags, it is the log-probability of all labelings that the tags allow. reduction:
+    none, (B,); sum; mean over sequences; token_mean. The rest is (), 0 for no sequence. Raises
+    ValueError naming the first wrong tag, the first sequence with NaN, or without a labeling that
+    scores and tags allow.
     """
     scores = _widen_all(emissions, transitions, start, end, mask)
     return query(scores, tags, reduction, describe(inference), batch_first)

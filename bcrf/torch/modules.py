@@ -64,10 +64,8 @@ class _Head(nn.Module):
     ) -> "_Head":
         """Return a head with the parameters that pytorch-crf or allennlp has saved.
 
-        prefix: the start of the parameters' names, such as "crf." for an attribute of a model.
-        more: arguments of the constructor.
-
-        Raises ValueError naming a parameter that is missing, or has no counterpart.
+        prefix: the start of the parameters' names, such as "crf.". more: arguments of the
+        constructor. Raises ValueError naming a parameter that is missing, or has no counterpart.
         """
         own = {k.removeprefix(prefix): x for k, x in state_dict.items() if k.startswith(prefix)}
         for name in PARAMETERS:
@@ -262,8 +260,7 @@ class BCRF(_Head):
 class MeanField(_Head):
     """Mean field. Options: see `chain.MeanField`. It takes no partial annotation.
 
-    The gradient of the loss is exact. The derivatives of `log_partition`, `entropy` and `marginals`
-    hold at convergence only: raise n_iter until the marginals no longer change.
+    The gradient of the loss is exact; other derivatives hold at convergence only: raise n_iter.
     """
 
     _inference = chain.MeanField
