@@ -35,39 +35,21 @@ def annotate_cli(
     format: Annotated[Format, Opt("--format", "-f", help="Format of the shards")] = "jsonl",
     shard: Annotated[int, Opt(help="Documents in a shard", min=1)] = 1000,
     text: Annotated[bool, Opt("--text/--no-text", help="Write the text of each document")] = True,
-    alternatives: Annotated[
-        int, Opt(help="Write this number of labelings of each document", min=0)
-    ] = 0,
-    dropped: Annotated[
-        bool, Opt("--dropped", help="Also write predictions below the threshold or promise")
-    ] = False,
+    alternatives: Annotated[int, Opt(help="Labelings to write of each document", min=0)] = 0,
+    dropped: Annotated[bool, Opt("--dropped", help="Write dropped predictions too")] = False,
     text_column: Annotated[str, Opt(help="Column or key of the text")] = "text",
-    id_column: Annotated[
-        str, Opt(help="Column or key of the id (without one: file and line)")
-    ] = "id",
-    whole_files: Annotated[
-        bool, Opt("--whole-files", help="A .txt file is one document, not one a line")
-    ] = False,
-    max_length: Annotated[
-        int | None, Opt(help="Longest text in characters (default: the pipeline's)", min=1)
-    ] = None,
-    timeout: Annotated[
-        float, Opt(help="Seconds for a document, which then fails (0: no limit)", min=0)
-    ] = 60.0,
+    id_column: Annotated[str, Opt(help="Column or key of the id (none: file and line)")] = "id",
+    whole_files: Annotated[bool, Opt("--whole-files", help="A .txt file is one document")] = False,
+    max_length: Annotated[int | None, Opt(help="Longest text (default: model's)", min=1)] = None,
+    timeout: Annotated[float, Opt(help="Seconds for a document (0: no limit)", min=0)] = 60.0,
     n_process: Annotated[
         int | None,
         Opt("--n-process", "-n", help="Processes or Ray actors (default: 1, or Ray's CPUs)", min=1),
     ] = None,
-    redo: Annotated[
-        bool, Opt("--redo", help="Annotate finished shards again whose files are damaged")
-    ] = False,
+    redo: Annotated[bool, Opt("--redo", help="Annotate damaged shards again")] = False,
     engine: Annotated[EngineName, Opt(help="Where to annotate")] = "processes",
-    address: Annotated[
-        str | None, Opt(help="Address of a Ray cluster (default: this machine)")
-    ] = None,
-    log_json: Annotated[
-        bool, Opt("--log-json", help="Write progress to stdout as JSON lines")
-    ] = False,
+    address: Annotated[str | None, Opt(help="Ray cluster (default: this machine)")] = None,
+    log_json: Annotated[bool, Opt("--log-json", help="Progress as JSON lines on stdout")] = False,
     gpu_id: GpuId = -1,
 ) -> str:
     """

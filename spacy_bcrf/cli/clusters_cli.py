@@ -20,12 +20,8 @@ Kind = Literal["svd", "brown", "clark", "skipgram"]
 
 def clusters_cli(
     output: Annotated[Path, Opt("--output", "-o", help="File to write: word, tab, cluster")],
-    texts: Annotated[
-        Path | None, Arg(help="Raw text: a text on each line. .xz, .gz and .bz2 are read")
-    ] = None,
-    brown: Annotated[
-        bool, Opt("--brown", help="Take the Brown clusters of spacy-lookups-data, without texts")
-    ] = False,
+    texts: Annotated[Path | None, Arg(help="Raw text, one a line, plain or .xz, .gz, .bz2")] = None,
+    brown: Annotated[bool, Opt("--brown", help="Those of spacy-lookups-data, no texts")] = False,
     kind: Annotated[
         Kind,
         Opt(
@@ -33,9 +29,7 @@ def clusters_cli(
             "by neighbours and letters. skipgram: by skip-gram vectors"
         ),
     ] = "svd",
-    vectors: Annotated[
-        Path | None, Opt(help="With skipgram, a text file for the vectors (spacy init vectors)")
-    ] = None,
+    vectors: Annotated[Path | None, Opt(help="Of skipgram: file for `spacy init vectors`")] = None,
     threads: Annotated[int, Opt(help="Threads of skipgram", min=1)] = 1,
     lang: Lang = "xx",
     n_clusters: Annotated[int, Opt("--n-clusters", "-k", help="Number of clusters", min=2)] = 256,

@@ -16,9 +16,7 @@ from .paths import check_corpus
 
 
 def combine_cli(
-    models: Annotated[
-        list[str], Arg(help="Trained pipelines: folders, or names of packages", metavar="A B ..")
-    ],
+    models: Annotated[list[str], Arg(help="Pipelines: folders or packages", metavar="A B ..")],
     dev: Annotated[Path, Opt(help="Annotated documents outside of the training data, .spacy")],
     output: NewFolder,
     pipe: Annotated[

@@ -26,9 +26,7 @@ def control_cli(
     pipe: PipeName = None,
     recall: Annotated[float | None, Opt(help="Recall of the candidate spans to promise")] = None,
     precision: Annotated[float | None, Opt(help="Precision of the predictions to promise")] = None,
-    label: Annotated[
-        list[str] | None, Opt(help="Promise of some labels, such as PERSON,ORG=0.99. Repeatable")
-    ] = None,
+    label: Annotated[list[str] | None, Opt(help="Such as PERSON,ORG=0.99. Repeatable")] = None,
     confidence: Annotated[float, Opt(help="Probability that all promises are kept")] = 0.95,
     unit: Annotated[
         Unit,
@@ -46,9 +44,7 @@ def control_cli(
             min=1,
         ),
     ] = 1,
-    plot: Annotated[
-        Path | None, Opt(help="Without a promise: file of the diagram to draw, .png")
-    ] = None,
+    plot: Annotated[Path | None, Opt(help="Without a promise: diagram to draw, .png")] = None,
     gpu_id: GpuId = -1,
 ) -> str:
     """

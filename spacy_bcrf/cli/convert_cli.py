@@ -68,12 +68,9 @@ def convert_cli(
         ),
     ],
     output: Annotated[
-        Path, Arg(help="The .spacy file to write; with --shard, a folder", metavar="OUTPUT.spacy")
+        Path, Arg(help="File to write; a folder with --shard", metavar="OUTPUT.spacy")
     ],
-    format: Annotated[
-        Format,
-        Opt("--format", "-f", help="Format of the files; auto detects it by extension and content"),
-    ] = "auto",
+    format: Annotated[Format, Opt("--format", "-f", help="auto: by name and content")] = "auto",
     lang: Lang = "xx",
     shard: Annotated[int, Opt(help="Number of documents in a file (0 for one file)", min=0)] = 0,
     labels: Annotated[
@@ -98,12 +95,8 @@ def convert_cli(
             help="Columns: leave out a malformed line alone, not its sentence, and count it",
         ),
     ] = False,
-    n_sents: Annotated[
-        int, Opt("--n-sents", "-n", help="Number of sentences in a Doc (0 for whole documents)")
-    ] = 1,
-    tag: Annotated[
-        Tag, Opt("--tag", "-t", help="CoNLL-U: column of the tag; the pos is always UPOS")
-    ] = "upos",
+    n_sents: Annotated[int, Opt("--n-sents", "-n", help="Sentences in a Doc (0: documents)")] = 1,
+    tag: Annotated[Tag, Opt("--tag", "-t", help="CoNLL-U: column of the tag")] = "upos",
     ent_key: Annotated[
         str | None,
         Opt("--ent-key", "-k", help="CoNLL-U: key of the entity tag in MISC (default: by content)"),
@@ -122,12 +115,8 @@ def convert_cli(
             "times for columns whose entities overlap"
         ),
     ] = None,
-    scheme: Annotated[
-        Scheme, Opt("--scheme", "-s", help="Scheme of the entity tags; auto detects it")
-    ] = "auto",
-    ent_complete: Annotated[
-        bool, Opt("--ent-complete", help="Words without an entity tag are O, not missing")
-    ] = False,
+    scheme: Annotated[Scheme, Opt("--scheme", "-s", help="Scheme of the entity tags")] = "auto",
+    ent_complete: Annotated[bool, Opt("--ent-complete", help="Words without a tag are O")] = False,
     spans_key: Annotated[
         str | None,
         Opt(

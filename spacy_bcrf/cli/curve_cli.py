@@ -16,9 +16,7 @@ from .paths import check_corpus, check_output_file, draw, print_notes, read_corp
 def curve_cli(
     train: Annotated[Path, Arg(help="Training documents, .spacy")],
     dev: Annotated[Path, Arg(help="Annotated documents outside of the training data, .spacy")],
-    config: Annotated[
-        Path | None, Arg(help="Training config (default: train a sparse linear chain for entities)")
-    ] = None,
+    config: Annotated[Path | None, Arg(help="Training config (default: a sparse chain)")] = None,
     output: Annotated[Path | None, Opt("--output", "-o", help="JSON file to write")] = None,
     plot: Annotated[Path | None, Opt(help="File of the diagram to draw, .png")] = None,
     repeats: Annotated[int, Opt(help="Number of random parts of each share", min=1)] = 3,

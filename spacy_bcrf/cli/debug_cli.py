@@ -36,18 +36,10 @@ MAX_LABELS = 12
 
 
 def debug_cli(
-    inputs: Annotated[
-        list[str],
-        Arg(help="Training config with overrides, or .spacy files and folders of them"),
-    ],
+    inputs: Annotated[list[str], Arg(help="Training config with overrides, or .spacy files")],
     code: Code = None,
-    labels: Annotated[
-        str | None,
-        Opt(help="Of files: the expected labels, separated by commas, or a file of labels"),
-    ] = None,
-    strict: Annotated[
-        bool, Opt("--strict", help="Exit with code 1 if a document has forbidden annotation")
-    ] = False,
+    labels: Annotated[str | None, Opt(help="Of .spacy files: expected labels, or a file")] = None,
+    strict: Annotated[bool, Opt("--strict", help="Exit code 1 for forbidden annotation")] = False,
     as_json: Annotated[bool, Opt("--json", help="Print JSON in place of tables")] = False,
 ) -> str:
     """

@@ -31,17 +31,10 @@ def distill_cli(
             "entities of several annotators or with weighted candidates"
         ),
     ],
-    texts: Annotated[
-        Path | None,
-        Arg(help="Raw texts for the pipeline to label: .txt, JSON lines or .spacy, or a folder"),
-    ] = None,
-    output: Annotated[
-        Path | None, Opt("--output", "-o", help="New folder to save the pipeline to")
-    ] = None,
+    texts: Annotated[Path | None, Arg(help="Texts for the teacher to label, as for `rank`")] = None,
+    output: Annotated[Path | None, Opt("--output", "-o", help="Folder of the new pipeline")] = None,
     pipe: PipeName = None,
-    templates: Annotated[
-        str | None, Opt(help="Template set of the sparse chain (default: pos for tags, else ner)")
-    ] = None,
+    templates: Annotated[str | None, Opt(help="Template set (default: pos or ner)")] = None,
     passes: Passes = 5,
     rate: Annotated[float, Opt(help="Learning rate of AdaGrad")] = 0.3,
     batch_size: Annotated[int, Opt(help="Documents in a step", min=1)] = 1,

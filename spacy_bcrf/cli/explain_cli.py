@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 def explain_cli(
     model: Model,
-    text: Annotated[
-        str | None, Opt("--text", "-t", help="Explain the tags of this text on an HTML page")
-    ] = None,
+    text: Annotated[str | None, Opt("--text", "-t", help="Explain the tags of this text")] = None,
     pipe_name: PipeName = None,
     output: Annotated[
         Path | None,
@@ -35,13 +33,8 @@ def explain_cli(
             "(default: explain.html)",
         ),
     ] = None,
-    corpus: Annotated[
-        Path | None,
-        Opt(help="A .spacy file with the features (default: the config's train corpus)"),
-    ] = None,
-    n: Annotated[
-        int, Opt("--n", "-n", min=1, help="Number of features and transitions of each tag")
-    ] = 10,
+    corpus: Annotated[Path | None, Opt(help="Corpus of the features (default: train)")] = None,
+    n: Annotated[int, Opt("--n", "-n", min=1, help="Features and transitions of a tag")] = 10,
 ) -> str:
     """
     Show the strongest features and transitions of each tag, for a component with a linear chain.

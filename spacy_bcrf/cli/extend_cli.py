@@ -15,13 +15,8 @@ from .paths import check_corpus
 
 def extend_cli(
     model: Model,
-    corpus: Annotated[
-        Path,
-        Arg(help="Documents in which only the new labels are annotated, .spacy", metavar="NEW"),
-    ],
-    labels: Annotated[
-        list[str], Opt(help="New label. Several: --labels A,B or --labels A --labels B")
-    ],
+    corpus: Annotated[Path, Arg(help="Documents with only the new labels, .spacy", metavar="NEW")],
+    labels: Annotated[list[str], Opt(help="New label, or several: A,B. Repeatable")],
     output: NewFolder,
     pipe: PipeName = None,
     passes: Passes = 5,
@@ -33,8 +28,7 @@ def extend_cli(
         ),
     ] = None,
     batch_size: Annotated[
-        int | None,
-        Opt(help="Documents in a step (default: 1 for a sparse linear chain, else 8)", min=1),
+        int | None, Opt(help="Documents in a step (default: 1 for a sparse chain, else 8)", min=1)
     ] = None,
     dropout: Annotated[float, Opt(help="Of a network", min=0, max=0.99)] = 0.1,
     seed: Seed = 0,

@@ -38,18 +38,11 @@ def init_cli(
             exists=True,
         ),
     ] = None,
-    dev: Annotated[
-        Path | None,
-        Opt("--dev", "-d", help=f"Dev corpus; by default each {HELD_OUT}th document of --train"),
-    ] = None,
+    dev: Annotated[Path | None, Opt("--dev", "-d", help="Dev corpus (default: a tenth)")] = None,
     names: Annotated[
-        list[str] | None,
-        Opt(help="In place of --train: LABEL=FILE with a name on each line. Repeatable"),
+        list[str] | None, Opt(help="LABEL=FILE with a name a line. Repeatable")
     ] = None,
-    texts: Annotated[
-        Path | None,
-        Opt(help="Texts for --names, as `rank` reads them. Names in lower case match any case"),
-    ] = None,
+    texts: Annotated[Path | None, Opt(help="Texts for --names, as for `rank`")] = None,
     lang: Lang = "xx",
     pipes: Annotated[
         str | None,
@@ -79,17 +72,14 @@ def init_cli(
             "OUTPUT is a pipeline that decodes its scores"
         ),
     ] = None,
-    labels: Annotated[
-        str | None, Opt(help="With --scores: foreign labels as ours, such as GPE=LOC,DATE=O")
-    ] = None,
-    force: Annotated[
-        bool, Opt("--force", "-F", help="Replace the config, and .spacy files beside it")
-    ] = False,
+    labels: Annotated[str | None, Opt(help="Of --scores, as ours: GPE=LOC,DATE=O")] = None,
+    force: Annotated[bool, Opt("--force", "-F", help="Replace config and .spacy files")] = False,
 ) -> str:
     """
     Look at a corpus and write a training config that fits it: components for its annotation,
     passes and evaluation interval. Corpora in other formats than .spacy are converted into the
-    folder of the config.
+    folder of the config. --names and --texts stand in place of --train. Names in lower case match
+    any case.
     """
     from spacy_bcrf.analysis.first_config import check_choices, make_first_config
     from spacy_bcrf.analysis.loading import note_shared

@@ -26,16 +26,12 @@ def migrate_cli(
             dir_okay=False,
         ),
     ],
-    output: Annotated[
-        Path, Opt("--output", "-o", help="Config to write; of a model, new folder for the pipeline")
-    ],
+    output: Annotated[Path, Opt("--output", "-o", help="Config to write, or new folder")],
     head: Annotated[
         str | None, Opt(help=f"Of a config: one of {HEADS} (default: BCRF)", show_default=False)
     ] = None,
     code: Code = None,
-    lang: Annotated[
-        str | None, Opt("--lang", "-l", help="Of a model: language of the tokenizer (default: en)")
-    ] = None,
+    lang: Annotated[str | None, Opt("--lang", "-l", help="Of a model (default: en)")] = None,
 ) -> str:
     """
     Replace `ner`, `tagger` and `spancat` in a training config by `bcrf_ner`, `bcrf_tagger` and

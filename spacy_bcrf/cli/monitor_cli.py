@@ -20,17 +20,10 @@ DRIFT = 3
 def monitor_cli(
     model: Annotated[str, Arg(help="Trained pipeline with a promise")],
     new: Annotated[list[Path], Arg(help="New texts, in the order of time: files as for `rank`")],
-    reference: Annotated[
-        Path | None, Opt(help="The documents that `control` had, .spacy or texts")
-    ] = None,
-    state: Annotated[
-        Path | None,
-        Opt(help="File of the watch, .json: the next call goes on, without --reference"),
-    ] = None,
+    reference: Annotated[Path | None, Opt(help="Documents of `control`, .spacy or texts")] = None,
+    state: Annotated[Path | None, Opt(help="Watch, .json: the next call goes on")] = None,
     page: Annotated[Path | None, Opt(help="HTML page to write")] = None,
-    confidence: Annotated[
-        float, Opt(help="Probability that documents like these raise no alarm ever")
-    ] = 0.95,
+    confidence: Annotated[float, Opt(help="Probability of no false alarm ever")] = 0.95,
     pipe: PipeName = None,
     gpu_id: GpuId = -1,
 ) -> str:

@@ -26,9 +26,7 @@ Format = Literal["jsonl", "prodigy", "label-studio"]
 def rank_cli(
     model: Model,
     texts: Annotated[Path, Arg(help="Texts: a file as for `annotate`, or a folder of such files")],
-    output: Annotated[
-        Path | None, Opt("--output", "-o", help="File to write (default: standard output)")
-    ] = None,
+    output: Annotated[Path | None, Opt("--output", "-o", help="File (default: stdout)")] = None,
     by: Annotated[
         Measure,
         Opt(
@@ -46,10 +44,7 @@ def rank_cli(
         ),
     ] = "token",
     n: Annotated[int, Opt("--n", "-n", help="Number of documents to write (0 for all)", min=0)] = 0,
-    diverse: Annotated[
-        bool,
-        Opt("--diverse", help="Choose the n documents that represent the 4 n most uncertain ones"),
-    ] = False,
+    diverse: Annotated[bool, Opt("--diverse", help="Choose n of the 4 n most uncertain")] = False,
     max_similarity: Annotated[
         float | None,
         Opt(
@@ -59,17 +54,10 @@ def rank_cli(
             max=1,
         ),
     ] = None,
-    format: Annotated[
-        Format,
-        Opt("--format", "-f", help="JSON lines, Prodigy's tasks, or Label Studio's list of tasks"),
-    ] = "jsonl",
-    max_alternatives: Annotated[
-        int, Opt(help="Largest number of alternatives of a prediction", min=0)
-    ] = 5,
+    format: Annotated[Format, Opt("--format", "-f", help="Format of the tasks")] = "jsonl",
+    max_alternatives: Annotated[int, Opt(help="Most alternatives of a prediction", min=0)] = 5,
     pipe: PipeName = None,
-    skip_bad: Annotated[
-        bool, Opt("--skip-bad", help="Skip and count bad texts instead of stopping")
-    ] = False,
+    skip_bad: Annotated[bool, Opt("--skip-bad", help="Skip and count bad texts")] = False,
     gpu_id: GpuId = -1,
 ) -> str | None:
     """

@@ -27,9 +27,7 @@ Style = Literal["label", "surrogate", "mask"]
 def redact_cli(
     model: Annotated[str, Arg(help="Trained pipeline with a promise of recall")],
     texts: Annotated[Path | None, Arg(help=".txt, .jsonl, .csv, .tsv, .parquet or .spacy")] = None,
-    output: Annotated[
-        Path | None, Opt("--output", "-o", help="File of JSON lines to write")
-    ] = None,
+    output: Annotated[Path | None, Opt("--output", "-o", help="JSON lines to write")] = None,
     style: Annotated[
         Style,
         Opt(
@@ -37,16 +35,9 @@ def redact_cli(
             "mask: Xxx ##"
         ),
     ] = "label",
-    threshold: Annotated[
-        float | None,
-        Opt(help="Least probability of a replaced span (default: the promise's threshold)"),
-    ] = None,
-    key: Annotated[
-        Path | None, Opt(help="File with a secret, for equal surrogates in several runs")
-    ] = None,
-    report: Annotated[
-        Path | None, Opt(help="TEXTS has gold spans: file for the leaks, .html or .json")
-    ] = None,
+    threshold: Annotated[float | None, Opt(help="Least probability (default: promise's)")] = None,
+    key: Annotated[Path | None, Opt(help="File with a secret, for equal surrogates")] = None,
+    report: Annotated[Path | None, Opt(help="Leaks of gold spans in TEXTS, .html or .json")] = None,
     stream: Annotated[
         bool,
         Opt("--stream", help="Read one text from stdin as it arrives, and write it to stdout"),

@@ -15,16 +15,10 @@ from .paths import check_corpus, check_report_file, print_notes, write_report
 def report_cli(
     model: Model,
     test: Gold,
-    output: Annotated[
-        list[Path], Opt("--output", "-o", help="File to write, .html, .md or .json. Repeatable")
-    ],
-    against: Annotated[
-        str | None, Opt(help="Another pipeline that predicts the same annotation")
-    ] = None,
+    output: Annotated[list[Path], Opt("--output", "-o", help=".html, .md or .json. Repeatable")],
+    against: Annotated[str | None, Opt(help="Another pipeline with this annotation")] = None,
     pipe: PipeName = None,
-    resamples: Annotated[
-        int, Opt(help="Number of bootstrap samples and of random swaps", min=100)
-    ] = 2000,
+    resamples: Annotated[int, Opt(help="Bootstrap samples and random swaps", min=100)] = 2000,
     seed: Seed = 0,
     gpu_id: GpuId = -1,
 ) -> str:

@@ -26,15 +26,9 @@ def review_cli(
     ],
     output: Annotated[Path, Opt("--output", "-o", help="The HTML page to write")],
     pipe: PipeName = None,
-    max_alternatives: Annotated[
-        int, Opt(help="Largest number of alternatives of an entity", min=0)
-    ] = 5,
-    gold: Annotated[
-        bool, Opt("--gold", help="Review the annotation of a .spacy file in place of predictions")
-    ] = False,
-    suspects: Annotated[
-        Path | None, Opt(help="What `audit` wrote of the file: choose gold or suggestion")
-    ] = None,
+    max_alternatives: Annotated[int, Opt(help="Most alternatives of an entity", min=0)] = 5,
+    gold: Annotated[bool, Opt("--gold", help="Review annotation, not predictions")] = False,
+    suspects: Annotated[Path | None, Opt(help="What `audit` wrote: gold or suggestion")] = None,
     gpu_id: GpuId = -1,
 ) -> str:
     """
