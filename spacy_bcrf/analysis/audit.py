@@ -87,15 +87,12 @@ def audit(
 ) -> Audit:
     """Find label errors: gold annotation that is less likely than another one.
 
-    source: a pipeline that was not trained on `gold`. Or the path of a training config: it trains
-    on all parts of the corpus but one, judges that part, and does so for each part. None trains a
-    sparse linear chain for entities.
+    source: a pipeline that was not trained on `gold`; or the path of a training config, to judge
+    each fold by training on the others; None for a sparse linear chain for entities.
     pipe: name of the component, None for the only one. lang: of the sparse chain. min_score: least
     log-odds of an error. work: a folder that keeps the results of the folds, so that the same call
-    resumes. corpus: its name, for errors.
-
-    ValueError for a corpus without annotation, with labels that the pipeline does not have, or with
-    fewer documents than folds.
+    resumes. corpus: its name, for errors. ValueError for a corpus without annotation, with labels
+    that the pipeline does not have, or with fewer documents than folds.
     """
     set_extensions()
     if isinstance(source, Language):
@@ -140,10 +137,8 @@ def _cross_fit(
     """Return the suspects of each document, judged by training on the other folds.
 
     Copies and near copies of a text share a fold: a pipeline trained on a copy finds its errors
-    right.
-
-    work: a folder with one file for each finished fold. ValueError if it has those of another
-    corpus, training or number of folds.
+    right. work: a folder with a file for each finished fold. ValueError if it has those of another
+    audit.
     """
     distinct = NearDuplicates(MAX_SIMILARITY)
     text_of = [distinct.find(doc.text) for doc in gold]

@@ -87,12 +87,10 @@ class Combination:
     def fit(self) -> list[float]:
         """Return the weights (K,) of largest log-likelihood on the examples.
 
-        It is concave in the weights for complete annotation. For partial annotation it is a
-        difference of concave functions, and the result is a local maximum. Newton's method, with a
-        Hessian from differences of gradients and step halving, takes about ten iterations of K + 1
-        passes over the potentials. Where Newton's direction does not ascend, the gradient does.
-
-        Warns if no step increases the likelihood although its gradient is not small.
+        It is concave in the weights for complete annotation, else the result is a local maximum.
+        Newton's method, with a Hessian from differences of gradients and step halving. Where its
+        direction does not ascend, the gradient does. Warns if no step increases the likelihood
+        although its gradient is not small.
         """
         n = len(self._batches[0][0])
         weights = np.full(n, 1 / n)
@@ -209,9 +207,8 @@ def _listeners(block: dict[str, Any], path: list[str]) -> list[tuple[str, str]]:
 def sum_pipelines(name: str, pipelines: dict[str, Language], weights: Sequence[float]) -> Language:
     """Return the first pipeline, in which `name` sums the potentials of all pipelines.
 
-    pipelines: by the names of the parts, see `check_same` and `own_tok2vec`. The first one changes,
-    and has the models of the others. The result has temperature 1, no threshold,
-    no promise and no map of confidences.
+    pipelines: by the names of the parts, see `check_same` and `own_tok2vec`. The first one changes.
+    The result has temperature 1, no threshold, no promise and no map of confidences.
     """
     (_, nlp), *_ = pipelines.items()
     pipes: list[Any] = [other.get_pipe(name) for other in pipelines.values()]

@@ -98,11 +98,9 @@ def train_config(path: Path, docs: Sequence[Doc], labels: Sequence[str], name: s
     """Train the pipeline of a training config.
 
     As in `spacy train`, dev chooses the best step: every tenth document, which is not learned. A
-    sparse chain with `patience = 0` learns all documents and ends with its last step: averaged
-    weights do not overfit early, and the best step on few documents is often a bad one.
-
-    labels: of the component `name`.
-    ValueError without paths.train and paths.dev, which the config's corpora must read.
+    sparse chain with `patience = 0` learns all documents and ends with its last step: the best step
+    on few documents is often a bad one. labels: of the component `name`. ValueError without
+    paths.train and paths.dev.
     """
     with naming(path), TemporaryDirectory() as folder:
         config = load_config(path, interpolate=False)

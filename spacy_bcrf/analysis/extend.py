@@ -162,11 +162,8 @@ def extend(
     sparse linear chain, by default `RATE`.
 
     The component gets a network of its own. An entity document without `annotated_labels` gets the
-    new labels there. Documents with problems of `read_extension` are left out.
-
-    Raises ValueError for labels that the component has, documents without one of the new labels or
-    with other unknown labels, no document without a problem, other kinds of components, and a
-    sparse linear chain with l1 or order 2.
+    new labels there. Documents with problems of `read_extension` are left out. ValueError as from
+    `_check_extension`, and if no document is left.
     """
     name, labeler = find_labeler(nlp, pipe)
     own_tok2vec(nlp, name)

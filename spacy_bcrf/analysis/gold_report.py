@@ -39,15 +39,13 @@ label of spans of any label is empty."""
 class GoldReport(Result):
     """Counts of gold annotation.
 
-    docs = complete + partial + unannotated + infeasible. Training treats infeasible documents as
-    unannotated. tokens = annotated + ambiguous (several tags are possible) + missing; tokens of
-    infeasible documents are missing.
+    docs = complete + partial + unannotated + infeasible. tokens = annotated + ambiguous (several
+    tags are possible) + missing. Training treats infeasible documents as unannotated.
     labels: spans by label; a tag counts as a span of one token. lengths: spans by their length, in
-    characters for words and in tokens otherwise. overlapping: spans that overlap an earlier one.
-    whitespace: spans that start or end on whitespace; training trims them. by_label: of entities,
-    see `COLUMNS`. lost: spans that the tags of the component cannot express; training leaves them
-    out. named, named_lost, named_whitespace: the first infeasible documents and such spans, each
-    with the index and the start of the text, and the reason.
+    characters for words, else in tokens. overlapping: spans that overlap an earlier one.
+    whitespace: spans with whitespace at an edge, which training trims. by_label: of entities, see
+    `COLUMNS`. lost: spans that the tags of the component cannot express. named, named_lost,
+    named_whitespace: the first of each, with index, start of the text and reason.
     """
 
     docs: int = 0

@@ -112,10 +112,9 @@ def learning_curve(
     assumes that more documents come from the same source.
 
     gold: training documents. config: a training config, None for a sparse linear chain for
-    entities. pipe: name of the component, None for the only one. shares: of `gold`, the largest
-    last. repeats: number of random parts of each share. lang: of the sparse chain. corpus,
-    dev_corpus: names of the parts, for errors. ValueError without annotation in either part, for
-    fewer than three sizes, and for shares that are not above 0 and at most 1.
+    entities. pipe: name of the component, None for the only one. shares: of `gold`. repeats: random
+    parts of each share. lang: of the sparse chain. corpus, dev_corpus: names, for errors.
+    ValueError without annotation in either part, and for fewer than three sizes.
     """
     if not all(0 < share <= 1 for share in shares):
         raise ValueError(f"shares must be above 0 and at most 1, got {list(shares)}")

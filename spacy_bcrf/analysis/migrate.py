@@ -182,12 +182,10 @@ def _set_weights(config: Config, factory: str, options: dict[str, Any]) -> None:
 def import_crfsuite(path: Path, lang: str = "en") -> Language:
     """Make a pipeline with a `bcrf_tagger` that has the labels and the weights of a model file.
 
-    It reads the names of features from `token._.crfsuite`, see
-    `corpora.formats.crfsuite.set_features`. Features with values other than 1 have no counterpart.
-    The pipeline has and saves weights of float32; `bcrf.sklearn.CRF(model_filename=path)` keeps
-    float64.
-
-    Raises ValueError naming the file if it is no CRFsuite model, or has no label.
+    It reads the names of features from `token._.crfsuite`, see `formats.crfsuite.set_features`.
+    Features with values other than 1 have no counterpart. The weights are float32;
+    `bcrf.sklearn.CRF(model_filename=path)` keeps float64. ValueError names the file if it is no
+    CRFsuite model, or has no label.
     """
     model = read_crfsuite_model(path)
     labels, attributes = model.labels, model.attributes

@@ -42,11 +42,10 @@ def read_predictions(
 
     - `text`, and `starts` and `ends` of its tokens in characters (code points).
     - `spans`: [start, end, label, probability, whether it is predicted] in tokens. The others are
-      suggestions, of at least MIN_SUGGESTION. None overlaps another one; of a component whose
-      spans may overlap, a suggestion overlaps none of its own label.
+      suggestions of at least MIN_SUGGESTION, which overlap no span, or none of their label if
+      spans may overlap.
     - `alternatives`: [start, end, label, probability] of further spans that overlap these.
-    - `errors`: the expected number of wrong and of missed spans, that is 1 - p of each predicted
-      span and p of all others of at least MIN_CANDIDATE. `entropy`: in nats per token.
+    - `errors`: the expected number of wrong and of missed spans. `entropy`: in nats per token.
     """
     codec, ops = labeler.codec, labeler.model.ops
     gold = None if gold is None else iter(gold)
@@ -130,10 +129,7 @@ def predict_spans(
     """Yield each document with `predictions` and `alternatives`.
 
     Both are lists of spans with `start` and `end` in characters, `token_start` and `token_end`
-    (exclusive), `label` and `score`, the exact posterior probability. A tag is a span of one token.
-    Alternatives are further spans of at least MIN_CANDIDATE, and overlap predictions or each other.
-
-    docs: annotated by all earlier components. max_alternatives: largest number for each prediction.
+    (exclusive), `label` and `score`, the exact posterior probability. See `read_predictions`.
     """
     for batch in minibatch(docs, BATCH_SIZE):
         for doc, fields in zip(

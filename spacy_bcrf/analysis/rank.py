@@ -69,9 +69,6 @@ def rank(
 ) -> Ranking:
     """Order documents for annotation, the most uncertain first.
 
-    Keeps one number for each document, and the pairs of words of the chosen ones for
-    `max_similarity`.
-
     docs: from the tokenizer, read once and then by index. pipe: name of the component, None for the
     only one. by, per: see `PosteriorQueries.uncertainty`. n: number of documents, 0 for all.
     diverse: choose the n documents that represent the POOL_FACTOR n most uncertain ones.

@@ -26,8 +26,7 @@ def displacy(
     spans_key: None for `doc.ents`, else a group of `doc.spans`, such as "chunks" or "candidates".
     options: options of displaCy, such as `{"colors": {"PERSON": "#aaf"}}`.
     render: other arguments of `spacy.displacy.render`, such as `page=True` or `jupyter=False`.
-    RETURNS: HTML. In Jupyter, displaCy shows the picture in place of returning it.
-    ValueError for a document without the group.
+    RETURNS: HTML. In Jupyter, displaCy shows it instead. ValueError for a missing group.
 
     >>> import spacy, spacy_bcrf
     >>> from spacy.tokens import Span
@@ -110,11 +109,9 @@ def _render(
 def to_frame(docs: Iterable[Doc], spans_key: str | None = None) -> Any:
     """Return a pandas frame with one row for each predicted span, and its probability.
 
-    docs: a Doc or several. The column `doc` is the index of a span's document.
-    spans_key: None for `doc.ents`, else a group of `doc.spans`.
-    RETURNS: a `pandas.DataFrame` with the columns `COLUMNS`. `start` and `end` count tokens. The
-        probability is missing (NaN) without `annotate = ["confidence"]`.
-    ImportError without pandas. ValueError for a document without the group.
+    docs: a Doc or several. spans_key: None for `doc.ents`, else a group of `doc.spans`.
+    RETURNS: a `pandas.DataFrame` with the columns `COLUMNS`; `start` and `end` count tokens.
+    The probability is NaN without `annotate = ["confidence"]`. ImportError without pandas.
 
     >>> import spacy, spacy_bcrf
     >>> from spacy.tokens import Span

@@ -64,13 +64,11 @@ def convert(
 ) -> Counts:
     """Write the records of all sources to `output`.
 
-    lang: language of the tokenizer, and of words in files without spaces. Words of a language
-        without spaces have none. For other languages `Doc.has_unknown_spaces` is set, so that spaCy
-        trains on the words and does not tokenize a made-up text.
+    lang: language of the tokenizer, and of words in files without spaces. If the language has
+        spaces, such documents have `Doc.has_unknown_spaces`, and spaCy trains on their words.
     labels: the only valid labels; None for any. With O among them, they are the names of `ner_tags`
         in the order of their ids.
-    spans_key: the span group of the spans, which may overlap; None for the entities of the Doc. Of
-        overlapping entities, the longest stays.
+    spans_key: the span group of the spans, which may overlap; None for entities, see `make_doc`.
     align: what becomes of spans that cut tokens, see `make_doc.Align`.
     n_sents: sentences of columns in a Doc; 0 for all of a document. A Doc never crosses the end of
         a document, and each file starts one.

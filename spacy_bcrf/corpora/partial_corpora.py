@@ -34,16 +34,15 @@ def make_reader(
     corpora: settings by name of the corpus: `path`, and optionally `annotated_labels` and `weight`
         (1.0), see `Part`.
     seed: random seed. Every pass has another order.
-    buffer_size: number of documents of each corpus in a buffer that shuffles them, see
-        `shards.read_shuffled`. 0 reads each corpus in its order.
+    buffer_size: documents of each corpus in a buffer that shuffles them, see `read_shuffled`; 0 for
+        the order of the files.
 
     Each step draws a corpus in proportion to the weights and yields its next example. A pass ends
     when every corpus has ended at least once; shorter corpora start again. ValueError names the
     corpus and the wrong setting.
 
-    One file of each corpus, and its buffer, is in memory at a time. Memory does not grow with the
-    corpora if they are folders of small files (`--shard`) and `max_epochs = -1` lets spaCy stream
-    them.
+    One file of each corpus, and its buffer, is in memory at a time. `max_epochs = -1` lets spaCy
+    stream them.
     """
     parts = [_check(name, settings) for name, settings in corpora.items()]
     if not parts:

@@ -129,7 +129,7 @@ def control(
     """Find posterior thresholds that keep a promise on new documents, and set them.
 
     The promise holds for documents from the same source as `gold`, which neither training nor
-    `calibrate` has seen. The config of the component has the thresholds too.
+    `calibrate` has seen.
 
     recall, precision: the promised value, one of them. of_labels: promises of single labels, or of
     tuples of labels. confidence: the probability that all promises are kept. unit: "span", the mean
