@@ -39,10 +39,7 @@ Counts = NDArray[np.float64]
 
 
 class Annotation(NamedTuple):
-    """A span of a text in characters.
-
-    probability: of these boundaries and this label, None without one.
-    """
+    """A span of a text in characters. probability: of bounds and label, None without one."""
 
     start: int
     end: int

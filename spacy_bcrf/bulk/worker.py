@@ -93,12 +93,11 @@ class Worker:
         """
         path = self.settings.folder / f"{shard.number:06d}.{self.settings.format}"
         try:
-            with (
-                self.nlp.memory_zone(),
-                replacing(path, follow=False) as part,
-            ):
-                with WRITERS[self.settings.format](part, *self._fields) as writer:
+            with self.nlp.memory_zone(), replacing(path, follow=False) as part:
+                with part.open("wb") as file:
+                    writer = WRITERS[self.settings.format](file, *self._fields)
                     found = self._annotate(shard, writer)
+                    writer.finish()
                 return found._replace(size=part.stat().st_size, hash=hash_files(part))
         except path_errors() as error:
             raise BulkError(f"{path}: cannot be written: {describe(error)}") from None

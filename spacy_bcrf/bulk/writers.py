@@ -1,10 +1,8 @@
 """Files of annotated documents: JSON lines, Parquet and `.spacy`."""
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from spacy.tokens import DocBin
 
@@ -24,42 +22,30 @@ class Row(NamedTuple):
     predictions: Predictions
 
 
-class Writer(ABC):
-    """Write rows to one file, as a context manager.
+class Writer:
+    """Write rows to one open file.
 
     optional: fields of `Predictions` besides spans. meta: the schema of `find_meta_columns`, for
     Parquet only.
     """
 
-    def __init__(self, path: Path, optional: tuple[str, ...] = (), meta: bytes = b"") -> None:
-        self.path, self.optional = path, optional
+    def __init__(self, file: IO[bytes], optional: tuple[str, ...] = (), meta: bytes = b"") -> None:
+        self.file, self.optional = file, optional
         self._start(meta)
 
-    @abstractmethod
     def _start(self, meta: bytes) -> None:
         """Prepare for the first row."""
 
-    @abstractmethod
     def add(self, row: Row) -> None:
         """Add a whole row, or raise ValueError."""
+        raise NotImplementedError
 
-    @abstractmethod
     def finish(self) -> None:
-        """Write what is left, unless an exception has ended the writing."""
-
-    def __enter__(self) -> "Writer":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.finish()
+        """Write what is left."""
 
 
 class JsonWriter(Writer):
     """JSON lines with id, text, spans, the optional fields, and meta unless it is empty."""
-
-    def _start(self, meta: bytes) -> None:
-        self._file = self.path.open("wb")
 
     def add(self, row: Row) -> None:
         fields: dict[str, Any] = {"id": row.id}
@@ -70,13 +56,7 @@ class JsonWriter(Writer):
         line = json.dumps(fields, ensure_ascii=False, allow_nan=False)
         if row.meta:
             line = f'{line[:-1]}, "meta": {_to_json(row.meta)}}}'
-        self._file.write(f"{line}\n".encode())
-
-    def finish(self) -> None:
-        """Do nothing: the rows are written."""
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self.file.write(f"{line}\n".encode())
 
 
 class ParquetWriter(Writer):
@@ -100,7 +80,7 @@ class ParquetWriter(Writer):
         pa = require("pyarrow", "parquet")
         schema = make_schema(pa, self.optional, self._meta)
         table = pa.Table.from_pylist(self._rows, schema=schema)
-        require("pyarrow.parquet", "parquet").write_table(table, self.path)
+        require("pyarrow.parquet", "parquet").write_table(table, self.file)
 
 
 def make_schema(pa: Any, optional: tuple[str, ...], meta: Any) -> Any:
@@ -143,7 +123,7 @@ class DocWriter(Writer):
         self._docs.add(doc)
 
     def finish(self) -> None:
-        self._docs.to_disk(self.path)
+        self.file.write(self._docs.to_bytes())
 
 
 WRITERS: dict[str, type[Writer]] = {

@@ -34,10 +34,7 @@ RENAMED = {
 
 
 class Panels(TyperGroup):
-    """A group of commands whose help has a section for each topic.
-
-    spaCy switches off Typer's own panels.
-    """
+    """Commands whose help has a section for each topic. spaCy switches off Typer's own panels."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for panel, names in PANELS.items():

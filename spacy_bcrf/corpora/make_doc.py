@@ -135,10 +135,7 @@ def tokenize(record: Record, nlp: Tokenizer) -> Doc:
 
 
 def find_bounds(doc: Doc, span: RecordSpan, in_tokens: bool, align: Align = "strict") -> Bounds:
-    """Return the token bounds of a span. Problem if it cuts a token.
-
-    in_tokens: whether the record has no text.
-    """
+    """Return the token bounds of a span. Problem if it cuts a token. in_tokens: without a text."""
     if in_tokens:
         return span.start, span.end
     mode = align if align in ("contract", "expand") else "strict"

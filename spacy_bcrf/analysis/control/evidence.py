@@ -80,10 +80,7 @@ SPANS = Loss()
 
 
 class Promise(NamedTuple):
-    """A promised precision or recall of some labels together.
-
-    level: the probability that the promise is broken.
-    """
+    """A promised precision or recall of labels together. level: probability that it is broken."""
 
     labels: tuple[str, ...]
     value: float

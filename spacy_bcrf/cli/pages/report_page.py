@@ -60,10 +60,7 @@ def _most_frequent(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def split_context(example: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the parts of a context: "gold", "predicted", both or nothing, and the text.
-
-    Long parts are shortened.
-    """
+    """Yield the parts of a context, shortened: "gold", "predicted", both or none, and the text."""
     text, offset = example["context"], example["offset"]
     spans = {
         name: (span["start"] - offset, span["end"] - offset)
