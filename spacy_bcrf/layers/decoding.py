@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials, Unstructured, minimum_risk
@@ -41,7 +42,7 @@ def get_decoder(name: str, objective: object) -> Decoder:
     if name == "argmax":
         return Unstructured().decode
     if name == "mbr":
-        return _MinimumRisk(objective if isinstance(objective, Inference) else CRF())
+        return partial(_decode, objective if isinstance(objective, Inference) else CRF())
     known = name if isinstance(name, str) else ""
     if match := re.fullmatch(r"mf\(([1-9]\d*)\)", known):
         inference: Inference = MeanField(int(match[1]))
@@ -57,14 +58,9 @@ def get_decoder(name: str, objective: object) -> Decoder:
             f"unknown decoder {name!r}; expected one of {', '.join(DECODERS)}, where N is a number "
             "of iterations of at least 1, as in bcrf(10) or bcrf(10, relaxation=1.25)"
         )
-    return _MinimumRisk(inference)
+    return partial(_decode, inference)
 
 
-class _MinimumRisk:
-    """Minimum Bayes risk decoder under the marginals of an inference."""
-
-    def __init__(self, inference: Inference) -> None:
-        self.inference = inference
-
-    def __call__(self, potentials: Potentials) -> Array:
-        return minimum_risk(potentials, self.inference.decoding_marginals(potentials))
+def _decode(inference: Inference, potentials: Potentials) -> Array:
+    """Minimum Bayes risk under the marginals of an inference."""
+    return minimum_risk(potentials, inference.decoding_marginals(potentials))

@@ -97,42 +97,36 @@ def _fit_map(confidence: Floats, correct: NDArray[np.bool_]) -> tuple[float, flo
     The penalty ((slope - 1)^2 + intercept^2) / 2 draws small groups towards the identity.
     """
     x = np.stack([_logit(confidence), np.ones(len(confidence))])
-    slope, intercept = _minimize(x, correct, np.array([1.0, 0.0]), np.array([True, True]))
+    slope, intercept = _minimize(x, np.zeros(len(confidence)), correct, np.array([1.0, 0.0]))
     if slope < _MIN_SLOPE:
-        start = np.array([_MIN_SLOPE, 0.0])
-        slope, intercept = _minimize(x, correct, start, np.array([False, True]))
+        slope = _MIN_SLOPE
+        (intercept,) = _minimize(x[1:], slope * x[0], correct, np.array([0.0]))
     return slope, intercept
 
 
-def _minimize(
-    x: Floats, correct: NDArray[np.bool_], parameters: Floats, free: NDArray[np.bool_]
-) -> tuple[float, float]:
-    """Minimize the convex objective of `_fit_map` over free parameters. x: (2, M).
+def _minimize(x: Floats, offset: Floats, correct: NDArray[np.bool_], prior: Floats) -> list[float]:
+    """Minimize the objective of `_fit_map` over the coefficients (K,) of x (K, M).
 
-    Newton's method, where backtracking makes each step a descent.
+    Newton's method. The objective is strictly convex, and backtracking makes each step a descent.
     """
-    identity = np.array([1.0, 0.0])
 
     def objective(at: Floats) -> float:
         # -log p of the outcome, which is log(1 + exp(-z)) or log(1 + exp(z)).
-        losses = np.logaddexp(0, np.where(correct, -1, 1) * (at @ x))
-        return float(losses.sum() + ((at - identity) ** 2).sum() / 2)
+        losses = np.logaddexp(0, np.where(correct, -1, 1) * (at @ x + offset))
+        return float(losses.sum() + ((at - prior) ** 2).sum() / 2)
 
-    value = objective(parameters)
+    at, value = prior, objective(prior)
     for _ in range(100):
-        p = _sigmoid(parameters @ x)
-        gradient = x @ (p - correct) + parameters - identity
-        hessian = (x * (p * (1 - p))) @ x.T + np.eye(2)
-        step = np.zeros(2)
-        step[free] = np.linalg.solve(hessian[np.ix_(free, free)], gradient[free])
-        while objective(parameters - step) > value and np.abs(step).max() > 1e-9:
+        p = _sigmoid(at @ x + offset)
+        hessian = (x * (p * (1 - p))) @ x.T + np.eye(len(x))
+        step = np.linalg.solve(hessian, x @ (p - correct) + at - prior)
+        while objective(at - step) > value and np.abs(step).max() > 1e-9:
             step /= 2
-        parameters = parameters - step
-        value = objective(parameters)
+        at = at - step
+        value = objective(at)
         if np.abs(step).max() < 1e-8:
             break
-    slope, intercept = parameters.tolist()
-    return slope, intercept
+    return at.tolist()
 
 
 def _logit(p: NDArray[np.floating]) -> Floats:

@@ -218,11 +218,13 @@ class SparseChain:
     def _add_pairs(self) -> None:
         """Give a second-order chain a feature for each pair of tags."""
         if self.settings.order == 2:
-            learner = self.learner
-            keys = pair_keys(learner.n_tags)
-            pairs = self.dictionary.find(keys.ravel(), True).reshape(keys.shape)
-            learner.resize(len(self.dictionary))
-            learner.set_pairs(pairs)
+            pairs = self._find_pairs(self.learner.n_tags)
+            self.learner.resize(len(self.dictionary))
+            self.learner.set_pairs(pairs)
+
+    def _find_pairs(self, n_tags: int) -> NDArray[np.int32]:
+        keys = pair_keys(n_tags)
+        return self.dictionary.find(keys.ravel(), True).reshape(keys.shape)
 
     def start_from_scores(self, tags: Sequence[str]) -> None:
         """Set the weights of foreign labels after `initialize`, to start from sources' decoding.
@@ -386,14 +388,10 @@ class SparseChain:
 
     def _extend_pairs(self, n_old: int, matching: NDArray[np.int64]) -> None:
         """Give pairs with new tags the mean weights of the pairs with matching old tags."""
-        keys = pair_keys(n_old)
-        rows = self.learner.n_tags + 3 + self.dictionary.find(keys.ravel()).reshape(keys.shape)
-        old = self.learner.weights[rows]
+        old = self.learner.weights[self.learner.n_general + self._find_pairs(n_old)]
         self._add_pairs()
         weights = self.learner.weights.copy()
-        rows = (
-            self.learner.n_tags + 3 + self.dictionary.find(pair_keys(self.learner.n_tags).ravel())
-        )
+        rows = self.learner.n_general + self.learner.pairs.ravel()
         inner, start = extend_square(np, old[:-1], matching), extend_rows(np, old[-1], matching)
         weights[rows] = np.concatenate([inner, start[None]]).reshape(len(rows), -1)
         self.learner.weights = weights
@@ -505,16 +503,13 @@ class SparseChain:
         learner.weights = weights
 
     def _other_templates(self, saved: SavedChain) -> ValueError:
-        ours, theirs = (
-            f"{templates} of the set {name!r}" if name else f"{templates}"
-            for templates, name in (
-                (self.features.texts, self.template_set),
-                (saved.templates, saved.template_set),
-            )
-        )
+
+        def show(templates: list[str], name: str | None) -> str:
+            return f"{templates} of the set {name!r}" if name else f"{templates}"
+
         return ValueError(
-            f"the config has the templates {ours}, but the saved linear chain was trained with "
-            f"{theirs}"
+            f"the config has the templates {show(self.features.texts, self.template_set)}, but the "
+            f"saved linear chain was trained with {show(saved.templates, saved.template_set)}"
         )
 
     def __deepcopy__(self, memo: dict) -> "SparseChain":
@@ -542,9 +537,7 @@ def _is_pooled(text: str) -> bool:
 
 def pair_keys(n_tags: int) -> NDArray[np.uint64]:
     """Return the feature keys (T + 1, T) of pairs of tags, `[first, second]`; the last starts."""
-    return np.concatenate([_keys_after(a, n_tags) for a in (*range(n_tags), START)]).reshape(
-        n_tags + 1, n_tags
-    )
+    return np.array([_keys_after(first, n_tags) for first in (*range(n_tags), START)])
 
 
 def _keys_after(first: int | str, n_tags: int) -> NDArray[np.uint64]:
