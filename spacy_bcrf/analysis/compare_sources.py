@@ -15,6 +15,8 @@ from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.scores.foreign_labels import OUTSIDE, Merge, split_label
 from spacy_bcrf.scores.token_scores import Scorer, TokenScores
 
+from .loading import copy_words
+
 Spans = set[tuple[int, int, str]]
 """First character, one past the last, and label."""
 
@@ -59,7 +61,7 @@ def compare_sources(
             nlp = make_decoder(lang, scorer.config, labeler.labels)
         except ValueError:  # none of its labels is ours
             continue
-        copies = (Doc(nlp.vocab, *_words(doc)) for doc in docs)
+        copies = (copy_words(doc, nlp) for doc in docs)
         decoded = ({(e.start_char, e.end_char, e.label_) for e in d.ents} for d in nlp.pipe(copies))
         rows.append({"source": scorer.name, "how": "decoded", **_score(decoded, gold)})
     return rows
@@ -75,10 +77,6 @@ def argmax_spans(merge: Merge, doc: Doc, scores: TokenScores) -> Spans:
     spans = (doc[start:end] for start, end, _ in read_spans(tags))
     labels = [label for *_, label in read_spans(tags)]
     return {(s.start_char, s.end_char, label) for s, label in zip(spans, labels, strict=True)}
-
-
-def _words(doc: Doc) -> tuple[list[str], list[bool]]:
-    return [token.text for token in doc], [bool(token.whitespace_) for token in doc]
 
 
 def _score(found: Iterable[Spans], gold: Sequence[Spans]) -> dict[str, float]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from spacy.util import is_package
 
-from .token_classifiers import read_config
+from .token_classifiers import WEIGHTS, read_config
 
 
 def guess_source(path: str, name: str = "source") -> dict[str, Any]:
@@ -25,7 +25,7 @@ def guess_source(path: str, name: str = "source") -> dict[str, Any]:
             "spaCy pipeline; or a file of spans, .jsonl"
         )
     else:
-        has_weights = any(found.glob("*.safetensors")) or any(found.glob("pytorch_model*.bin"))
+        has_weights = any(any(found.glob(kind)) for kind in WEIGHTS)
         function = "HuggingFaceScores" if has_weights else "OnnxScores"
     return {"name": name, "@misc": f"spacy-bcrf.{function}.v1", "path": path}
 

@@ -113,7 +113,7 @@ class Scorer:
         try:
             self.source: Source = registry.get("misc", function)(**options)
         except Exception as error:  # catalogue's errors, and those of wrong options
-            what = str(error).rpartition("__init__() ")[2]
+            what = str(error).rpartition("() ")[2]
             raise self._error(f"{function}: {what}") from error
         self._cache = None if cache is None else Cache(cache)
         self._kept: dict[bytes, NDArray[np.float32]] = {}
