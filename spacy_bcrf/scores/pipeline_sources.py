@@ -26,15 +26,9 @@ class PipelineScores:
     """
 
     def __init__(
-        self,
-        path: str,
-        *,
-        component: str | None = None,
-        exclude: Sequence[str] = (),
+        self, path: str, *, component: str | None = None, exclude: Sequence[str] = ()
     ) -> None:
-        self.path = path
-        self.component = component
-        self.exclude = list(exclude)
+        self.path, self.component, self.exclude = path, component, list(exclude)
 
     @lazy
     def _nlp(self) -> Any:
@@ -42,14 +36,17 @@ class PipelineScores:
 
     @lazy
     def _name(self) -> str:
-        found = [n for n in self._nlp.pipe_names if self.component in (None, n)]
-        if self.component is None:
-            meta = {n: self._nlp.get_pipe_meta(n).assigns for n in found}
-            found = [n for n in found if "doc.ents" in meta[n]]
+        names = self._nlp.pipe_names
+        found = [n for n in names if "doc.ents" in self._nlp.get_pipe_meta(n).assigns]
+        if self.component is not None:
+            found = [n for n in names if n == self.component]
         if not found:
             what = "that sets entities" if self.component is None else repr(self.component)
+            raise ValueError(f"{self.path}: has no component {what}; it has {', '.join(names)}")
+        if getattr(getattr(self._nlp.get_pipe(found[-1]), "codec", None), "n_chains", 1) > 1:
             raise ValueError(
-                f"{self.path}: has no component {what}; it has {', '.join(self._nlp.pipe_names)}"
+                f"{self.path}: the spans of {found[-1]} can overlap; expected a component of "
+                "entities or tags"
             )
         return found[-1]
 
@@ -59,15 +56,11 @@ class PipelineScores:
 
     @lazy
     def labels(self) -> list[str]:
-        if self._has_marginals:
+        if hasattr(self._pipe, "token_marginals"):
             return list(self._pipe.tags)
         if self._is_greedy:
             return [self._pipe.moves.get_class_name(k) for k in self._actions]
         return span_labels(self._pipe.labels)
-
-    @property
-    def _has_marginals(self) -> bool:
-        return hasattr(self._pipe, "token_marginals") and self._pipe.codec.n_chains == 1
 
     @property
     def _is_greedy(self) -> bool:
@@ -81,8 +74,7 @@ class PipelineScores:
 
     @lazy
     def identity(self) -> str:
-        options = [self._name, self.exclude]
-        return f"{hash_files(self._nlp.path)} {options}"
+        return f"{hash_files(self._nlp.path)} {self._name} {self.exclude}"
 
     def load(self) -> None:
         self._pipe  # noqa: B018
@@ -93,7 +85,7 @@ class PipelineScores:
             if name == self._name:
                 break
             copies = _run(pipe, copies)
-        if self._has_marginals:
+        if hasattr(self._pipe, "token_marginals"):
             found = self._pipe.token_marginals(copies)
             return [np.log(p.clip(LEAST**2)).astype("float32") for p in found]
         if self._is_greedy:
@@ -102,9 +94,7 @@ class PipelineScores:
             beams = self._pipe.predict(copies)
             spans = [[(*s, p) for s, p in of.items()] for of in self._pipe.scored_ents(beams)]
         else:
-            done = (
-                self._pipe.pipe(copies) if hasattr(self._pipe, "pipe") else map(self._pipe, copies)
-            )
+            done = _run(self._pipe, copies)
             spans = [[(e.start, e.end, e.label_, CERTAINTY) for e in d.ents] for d in done]
         pairs = zip(copies, spans, strict=True)
         return [score_tokens(len(doc), of_doc, self.labels) for doc, of_doc in pairs]
@@ -116,7 +106,7 @@ def score_actions(ner: Any, docs: Sequence[Doc]) -> list[NDArray[np.float32]]:
     It takes the best valid action at each token, and so do its later states. Invalid actions have a
     probability too, as in its training.
     """
-    found = [np.zeros((len(doc), ner.moves.n_moves), dtype="float32") for doc in docs]
+    found = [np.full((len(doc), ner.moves.n_moves), np.nan, dtype="float32") for doc in docs]
     model, states = ner.model.predict(docs), ner.moves.init_batch(docs)
     open_states = [(of_doc, s) for of_doc, s in zip(found, states, strict=True) if len(of_doc)]
     while open_states:

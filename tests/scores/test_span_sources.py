@@ -159,6 +159,17 @@ def test_a_pipeline_without_entities(tmp_path):
         Scorer(config).find([NLP(TEXT)])
 
 
+def test_a_component_of_overlapping_spans(tmp_path):
+    nlp = spacy.blank("xx")
+    spans = nlp.add_pipe("bcrf_spans")
+    for label in "AB":
+        spans.add_label(label)
+    nlp.to_disk(tmp_path / "model")
+    config = {"name": "o", "@misc": "spacy-bcrf.PipelineScores.v1", "path": str(tmp_path / "model")}
+    with pytest.raises(ValueError, match="the spans of bcrf_spans can overlap"):
+        Scorer(config | {"component": "bcrf_spans"}).find([NLP(TEXT)])
+
+
 def test_sources_by_their_path(tmp_path):
     (tmp_path / "a.jsonl").write_text("")
     assert guess_source(str(tmp_path / "a.jsonl"))["@misc"] == "spacy-bcrf.SpanScores.v1"
