@@ -38,12 +38,23 @@ CHAIN = {
     "objective": "crf",
     "feature_dropout": 0.2,
 }
+CLUSTERS = {
+    "templates": "social-brown",
+    "clusters": {"brown": "assets/english/clusters.tsv.xz"},
+}
 # The labels of OntoNotes that are those of the embedded corpus.
 _OTHERS = (
     *("NORP", "CARDINAL", "DATE", "EVENT", "LANGUAGE", "LAW", "MONEY", "ORDINAL", "PERCENT"),
     *("PRODUCT", "QUANTITY", "TIME", "WORK_OF_ART"),
 )
 ENGLISH = {"PERSON": "PER", "GPE": "LOC", "FAC": "LOC", **dict.fromkeys(_OTHERS, "O")}
+RAMPART = {
+    **dict.fromkeys(("GIVEN_NAME", "SURNAME"), "PERSON"),
+    **dict.fromkeys(("CITY", "STATE"), "GPE"),
+    **dict.fromkeys(("BUILDING_NUMBER", "STREET_NAME", "SECONDARY_ADDRESS"), "STREET_ADDRESS"),
+    **{"EMAIL": "EMAIL_ADDRESS", "PHONE": "PHONE_NUMBER", "URL": "DOMAIN_NAME"},
+    **{"DRIVERS_LICENSE": "US_DRIVER_LICENSE", "TAX_ID": "US_SSN", "BANK_ACCOUNT": "IBAN_CODE"},
+}
 
 
 def main() -> None:
@@ -51,32 +62,35 @@ def main() -> None:
     parser.add_argument("task", choices=("presidio", "english"))
     parser.add_argument("--source", required=True, help="folder or package of the foreign model")
     parser.add_argument("--data", type=Path, help="file of presidio-research")
+    parser.add_argument("--dev", action="store_true", help="judge blocks of the training part")
     parser.add_argument("--sizes", type=int, nargs="+", default=[200, 0], help="0 for all")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--passes", type=int, default=20)
     parser.add_argument("--cache", help="file that keeps the source's scores")
-    parser.add_argument("--scores", type=json.loads, default={}, help="settings of the source")
     parser.add_argument("--model", type=json.loads, default={}, help="settings of the chain")
-    parser.add_argument("--only", nargs="+", help="systems")
     args = parser.parse_args()
-    read = read_presidio if args.task == "presidio" else read_english
-    train, test = read(args)
-    function = "OnnxScores" if args.task == "presidio" else "PipelineScores"
-    source = {"name": "source", "@misc": f"spacy-bcrf.{function}.v1", "path": args.source}
-    source |= {} if args.cache is None else {"cache": args.cache}
-    source |= args.scores
-    mapped = {**source, "labels": ENGLISH} if args.task == "english" else source
+    source = {"name": "source", "path": args.source, "cache": args.cache}
+    if args.task == "presidio":
+        train, test = read_presidio(args.data)
+        source |= {"@misc": "spacy-bcrf.OnnxScores.v1", "labels": RAMPART}
+        chain = {**CHAIN, **args.model}
+    else:
+        train, test = read_english()
+        unused = ["parser", "lemmatizer", "tagger", "attribute_ruler"]
+        source |= {"@misc": "spacy-bcrf.PipelineScores.v1", "labels": ENGLISH, "exclude": unused}
+        chain = {**CHAIN, **CLUSTERS, **args.model}
+    if args.dev:
+        # Neighbours are of one text: sentences drawn at random would be too easy.
+        blocks = [train[i : i + 225] for i in range(0, len(train), 225)]
+        train, test = (sum(blocks[k::2], []) for k in (1, 0))
     systems = {
-        "chain": {**CHAIN, **args.model},
-        "both": {**CHAIN, "scores": [source], **args.model},
+        "source": {"@architectures": "spacy-bcrf.ScoreHead.v1", "scores": [source]},
+        "chain": chain,
+        "both": {**chain, "scores": [source]},
     }
-    if args.task == "english":
-        systems["source"] = {"@architectures": "spacy-bcrf.ScoreHead.v1", "scores": [mapped]}
     rows = []
     for size in args.sizes:
         for name, model in systems.items():
-            if args.only and name not in args.only:
-                continue
             found = []
             for seed in args.seeds:
                 some = random.Random(seed).sample(train, size or len(train))
@@ -129,13 +143,13 @@ def _inside(doc: Doc) -> set[int]:
     return {token.i for token in doc if token.ent_type and not token.is_space}
 
 
-def read_presidio(args: argparse.Namespace) -> tuple[list[Doc], list[Doc]]:
+def read_presidio(path: Path) -> tuple[list[Doc], list[Doc]]:
     """Return the sentences of odd and of even templates."""
     parts: tuple[list[Doc], list[Doc]] = ([], [])
     nlp = spacy.blank("en")
-    with lzma.open(args.data) as file:
+    with lzma.open(path) as file:
         records = json.load(file)
-    for record in records:
+    for record in sorted(records, key=lambda record: record["template_id"]):
         doc = nlp.make_doc(record["full_text"])
         spans = [
             doc.char_span(
@@ -148,7 +162,7 @@ def read_presidio(args: argparse.Namespace) -> tuple[list[Doc], list[Doc]]:
     return parts
 
 
-def read_english(args: argparse.Namespace) -> tuple[list[Doc], list[Doc]]:
+def read_english() -> tuple[list[Doc], list[Doc]]:
     """Return the sentences with entity annotation of train and test."""
     folder = Path(__file__).resolve().parent.parent / "assets" / "english"
     train, test = (list(_read_conllu(folder / f"{part}.conllu.xz")) for part in ("train", "test"))
