@@ -110,9 +110,8 @@ class CharTokenizer(DummyTokenizer):
 class Characters(NamedTuple):
     """The N tokens of B texts.
 
-    codes: uint32, the code points of all texts in a row. hashes: uint64 (N,). is_space: bool (N,).
-    starts, ends: (N,) the code points of each token, without its trailing space. lengths: int32
-    (B,) numbers of tokens.
+    codes: uint32, the code points of all texts. hashes: uint64 (N,). is_space: bool (N,). starts,
+    ends: (N,) code points, without a trailing space. lengths: int32 (B,) numbers of tokens.
     """
 
     codes: NDArray[np.uint32]

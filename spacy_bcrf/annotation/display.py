@@ -20,21 +20,19 @@ def displacy(
 ) -> str:
     """Draw the spans of a document with their probabilities, by `spacy.displacy`.
 
-    A component writes probabilities with `annotate = ["confidence"]`. Spans without a probability
-    are drawn with the label alone.
+    A component writes probabilities with `annotate = ["confidence"]`. Other spans have the label
+    alone.
 
     spans_key: None for `doc.ents`, else a group of `doc.spans`, such as "chunks" or "candidates".
     options: options of displaCy, such as `{"colors": {"PERSON": "#aaf"}}`.
     render: other arguments of `spacy.displacy.render`, such as `page=True` or `jupyter=False`.
-    RETURNS: HTML. In Jupyter, displaCy shows it instead. ValueError for a missing group.
+    RETURNS: HTML. In Jupyter, displaCy shows it. ValueError for a document without the group.
 
     >>> import spacy, spacy_bcrf
     >>> from spacy.tokens import Span
-    >>> spacy_bcrf.set_extensions()
     >>> doc = spacy.blank("en")("Ada lived in London")
     >>> doc.ents = [Span(doc, 0, 1, "PERSON")]
-    >>> doc.ents[0]._.confidence = 0.975
-    >>> "PERSON 0.97" in spacy_bcrf.displacy(doc, jupyter=False)
+    >>> "PERSON" in spacy_bcrf.displacy(doc, jupyter=False)
     True
     """
     from spacy.displacy.render import EntityRenderer
@@ -109,9 +107,11 @@ def _render(
 def to_frame(docs: Iterable[Doc], spans_key: str | None = None) -> Any:
     """Return a pandas frame with one row for each predicted span, and its probability.
 
-    docs: a Doc or several. spans_key: None for `doc.ents`, else a group of `doc.spans`.
-    RETURNS: a `pandas.DataFrame` with the columns `COLUMNS`; `start` and `end` count tokens.
-    The probability is NaN without `annotate = ["confidence"]`. ImportError without pandas.
+    docs: a Doc or several. The column `doc` is the index of a span's document.
+    spans_key: None for `doc.ents`, else a group of `doc.spans`.
+    RETURNS: a `pandas.DataFrame` with `COLUMNS`. `start` and `end` count tokens. The probability is
+        missing (NaN) without `annotate = ["confidence"]`.
+    ImportError without pandas. ValueError for a document without the group.
 
     >>> import spacy, spacy_bcrf
     >>> from spacy.tokens import Span

@@ -114,9 +114,8 @@ class EntityTags:
     ) -> Bools | None:
         """Return the open tags (N, T), None if all are open.
 
-        As in spaCy's `ner`, a preset entity and a blocked token stay, and everything else may
-        change. A preset entity with an unknown label is O. A new entity does not cross a sentence
-        start and neither starts nor ends on whitespace.
+        As in spaCy's `ner`, a preset entity and a blocked token stay; with an unknown label it is
+        O. A new entity does not cross a sentence start and neither starts nor ends on whitespace.
         """
         preset = (iob == BEGIN) | (iob == INSIDE)
         new_sentence = starts_sentence & ~first

@@ -41,13 +41,11 @@ Bounds = tuple[int, int]
 
 @dataclass(frozen=True)
 class PartialAnnotation:
-    """Partial annotation by the tokens of one document.
+    """Partial annotation by the tokens of one document. "O" means no entity, "" any label.
 
-    annotated_labels: the labels that O refers to; None for all.
-    allowed: possible labels by token; "O" means no entity.
-    ambiguous: possible labels by span; an empty label means any.
-    incorrect: excluded labels by span; an empty label means any.
-    unknown: tokens of ambiguous spans that could not be aligned.
+    annotated_labels: the labels that O refers to; None for all. allowed: possible labels by token.
+    ambiguous, incorrect: possible, excluded labels by span. unknown: tokens of ambiguous spans that
+    could not be aligned.
     """
 
     annotated_labels: frozenset[str] | None = None

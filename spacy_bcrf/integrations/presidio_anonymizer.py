@@ -10,10 +10,9 @@ _Base: Any = _operators.Operator
 
 
 class BCRFReplace(_Base):
-    """The operator "bcrf_replace": labels, surrogates or masks of `analysis.redact`.
+    """The operator "bcrf_replace" for `AnonymizerEngine.add_anonymizer`, see `analysis.redact`.
 
-    Parameters: `style`, and a `key` for surrogates. Equal words and keys have equal surrogates, in
-    all texts. `AnonymizerEngine.add_anonymizer(BCRFReplace)` makes it known.
+    Parameters: `style`, and a `key` for surrogates, equal for equal words and keys in all texts.
     """
 
     def operate(self, text: str, params: dict[str, Any] | None = None) -> str:

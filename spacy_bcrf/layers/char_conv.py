@@ -40,17 +40,15 @@ def CharConvEmbed(
     """Embed each token by its word and by a convolution over its characters.
 
     A token's vector is the word's embedding, followed by the maxima over the word's characters of
-    `filters` convolution filters (ReLU), as in Corro et al. (2025, Appendix I). `width` is the
-    paper's; the other sizes are ours. Use the layer as the `embed` of `spacy.Tok2Vec.v2`.
+    `filters` convolution filters (ReLU), as in Corro et al. (2025, Appendix I). `width`, the width
+    of the vectors, is the paper's; the other sizes are ours. Use it as the `embed` of
+    `spacy.Tok2Vec.v2`.
 
-    width: width of the token vectors, width - filters of it for the word. rows, char_rows: table
-    sizes of the hashed embeddings of words (ORTH) and characters. filters: number of filters.
+    rows, char_rows: table sizes of the hashed embeddings of words (ORTH) and characters.
     char_width: width of the character embeddings. window: neighbouring characters on each side that
     a filter sees. max_chars: a longer word keeps its first and last characters, max_chars in all.
-
-    O(C filters char_width window) time and O(C char_width window) memory for the C characters of
-    the distinct words. The training config sets the dropout rate. Raises ValueError for an option
-    out of range.
+    The training config sets the dropout rate. ValueError for an option out of range. O(C filters
+    char_width window) time for the C characters of the distinct words.
     """
     sizes = {
         "rows": rows,

@@ -98,10 +98,9 @@ def SAPO(
 
 @_register("perceptron")
 def Perceptron() -> chain.Perceptron:
-    """Head trained as a structured perceptron (Collins 2002), with averages by `use_averages =
-    true`.
+    """Head trained as a structured perceptron (Collins 2002). Options: see `make_head`.
 
-    The optimizer of the config has `use_averages`. Options: see `make_head`.
+    An optimizer with `use_averages = true` makes it the averaged perceptron.
     """
     return chain.Perceptron()
 

@@ -37,19 +37,16 @@ def Hybrid(
 ) -> Model[list[Doc], Potentials]:
     """Build a model whose potentials are those of a head plus those of boolean features.
 
-    One loss, the head's, trains both. The network learns by the optimizer of the config. The
-    features learn by AdaGrad, one step a token, in the backpropagation.
+    One loss, the head's, trains both. The network learns by the optimizer of the config, the
+    features by AdaGrad, one step a token, in the backpropagation.
 
     tok2vec, head: see `SequenceLabeler`. The head sets objective and decoder.
     templates, min_freq, gazetteers, clusters, feature_dropout, two_pass, scores: see
         `LinearChain`.
     sparse_weight: weight of the features' potentials, or "learned": a parameter that starts from 1.
-    rate: AdaGrad's learning rate.
-    l2: the coefficient lambda of the regularizer lambda / 2 |w|^2 of the features' weights, for all
-        documents together.
+    rate: AdaGrad's learning rate. l2: lambda of lambda / 2 |w|^2 of the features' weights.
     init_sparse, init_neural: folder of a trained component with the same tags, such as
-        `model-best/ner`. Initialization adds its features' weights, see `SparseChain.add_weights`,
-        or takes its network.
+        `model-best/ner`. Initialization adds its features' weights, or takes its network.
     """
     weight = 1.0 if sparse_weight == "learned" else sparse_weight
     if not math.isfinite(weight):

@@ -39,26 +39,22 @@ def LinearChain(
 ) -> Model[list[Doc], Potentials]:
     """Build a linear chain over boolean features, from documents to potentials.
 
-    `learn` trains it with one online step a document, whatever the batch size. It does not use the
-    optimizer of the training config. Incorrect spans of several tokens and additional losses such
-    as `entity_ratio` take gradient steps of the likelihood, see `SequenceLabeler.update`.
+    One online step a document trains it, whatever the batch size and the optimizer of the config.
+    Incorrect spans of several tokens and additional losses such as `entity_ratio` take gradient
+    steps of the likelihood, see `SequenceLabeler.update`.
 
     templates: feature templates, see `sparse.templates`, or the name of one of the
         `sparse.template_sets`, such as "chunking".
-    min_freq: least number of occurrences of a feature in the training data, see
-        `sparse.model.SparseChain`.
+    min_freq: least number of occurrences of a feature in the training data, see `SparseChain`.
     feature_dropout: the probability that training drops a feature of a token.
     gazetteers: phrases by name, for templates such as `gazetteer.name[0]`, or the path of a file,
         see `sparse.gazetteers.read_phrases`.
     clusters: clusters by word, by name, for templates such as `cluster.name(4,6,10,20)[0]`, or the
         path of a file, see `sparse.word_tables.WordTables`.
     two_pass: whether a second chain reads what a first one says of a word elsewhere in the
-        document, see `sparse.two_pass`. `initialize` then trains the first chain, and keeps the
-        training data in memory meanwhile.
-    scores: foreign taggers, see `scores.token_scores`, for templates such as `score.name[-1..1]`.
-        Learning starts from their decoding.
-    decoder: see `decoding.DECODERS`.
-    threads: has no effect. Configs of version 0.2 have it.
+        document, see `sparse.two_pass`. `initialize` keeps the training data meanwhile.
+    scores: foreign taggers, see `scores.token_scores`, from whose decoding learning starts.
+    decoder: see `decoding.DECODERS`. threads: without effect.
     online: objective, order, n, n_iter, search, beam_width, averaged, optimizer, rate, decay, l2,
         l1: see `bcrf.linear.OnlineSettings`.
     """

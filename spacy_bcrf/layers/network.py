@@ -14,10 +14,9 @@ from .protocol import Hooks, attach
 def SequenceLabeler(
     tok2vec: Model[list[Doc], list[Floats2d]], head: Model[list[Floats2d], Potentials]
 ) -> Model[list[Doc], Potentials]:
-    """Model from documents to potentials, one sequence per document.
+    """Model from documents to potentials: an encoder to token vectors, and a head to potentials.
 
-    tok2vec: layer from documents to token vectors.
-    head: layer from token vectors to potentials with dimension nO, such as `spacy-bcrf.BCRF.v1`.
+    The head, such as `spacy-bcrf.BCRF.v1`, has the dimension nO.
     """
     model: Model[list[Doc], Potentials] = chain(tok2vec, head)
     model.set_ref("tok2vec", tok2vec)

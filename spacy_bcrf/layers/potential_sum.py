@@ -32,12 +32,10 @@ def Sum(
 ) -> Model[list[Doc], Potentials]:
     """Build a model whose potentials are a weighted sum of the potentials of its parts.
 
-    The sum is the potentials of a CRF, whatever the objectives of the parts. Training updates all
-    parts by the gradient of one loss, see `linear_chain.forward` for sparse ones.
+    The sum is the potentials of a CRF. The gradient of its loss trains all parts.
 
-    parts: models with the same tags, by name, such as `spacy-bcrf.LinearChain.v1`. The type is Any
-        because spaCy checks the type of a dict before it resolves the values. A linear chain with
-        l1 or order 2 cannot learn here: training raises ValueError.
+    parts: models with the same tags, by name. The type is Any because spaCy checks the type of a
+        dict before it resolves the values. A linear chain with l1 or order 2 cannot learn here.
     weights: the weight of each part. `spacy bcrf combine` fits them.
     decoder: see `decoding.DECODERS`.
     """

@@ -46,20 +46,15 @@ class NamedDecoder:
 
 @dataclass(frozen=True)
 class Hooks:
-    """The operations of an architecture that Thinc has no method for.
+    """The operations of an architecture that Thinc has no method for, on its model.
 
-    The first argument of each function is the model.
-
-    is_ready: () returns whether the output layer has weights, initialized or loaded.
-    resize: (n_tags, tags_per_label, n_chains) sets the number of tags, see `chain.label_resize`, of
-        all chains side by side, see `chain.side_by_side`.
-    columns: () returns the attributes of tokens that layers read from a `DocBatch`.
-    start_counting: () forgets all counts, and returns a function that counts the features of a
-        batch of the training data, all before `initialize`. None for a network, which `initialize`
-        shows a sample.
-    learn: (docs, gold, lattice) makes one online step per document and returns the sum of the
-        losses. gold is int32 (N,) or bool (N, T), lattice bool (N, T) or None. learn is None for a
-        model that learns from gradients with the config's optimizer.
+    is_ready: () returns whether the output layer has weights. resize: (n_tags, tags_per_label,
+    n_chains) sets the number of tags of all chains side by side, see `chain.label_resize`. columns:
+    () returns the attributes of tokens that layers read from a `DocBatch`. start_counting: ()
+    returns a function that counts the features of a batch, all before `initialize`; None for a
+    network, which `initialize` shows a sample. learn: (docs, gold, lattice) makes one online step
+    per document and returns the sum of the losses; gold is int32 (N,) or bool (N, T), lattice bool
+    (N, T) or None. None for a model that learns from gradients.
     """
 
     is_ready: Callable[[Model], bool]

@@ -15,10 +15,7 @@ _POSITION_SCALE = 0.1
 
 
 class Window(NamedTuple):
-    """Tokens [start, end) attend to one another; tokens [keep_start, keep_end) keep their vectors.
-
-    The indices count the flat tokens of the batch.
-    """
+    """Flat tokens [start, end) that attend to one another; [keep_start, keep_end) keep vectors."""
 
     start: int
     end: int

@@ -27,14 +27,12 @@ class Accelerated:
 def accelerate(nlp: Language, cache_size: int | None = None) -> Accelerated:
     """Let the CNN of a pipeline's components run in compiled kernels, on the CPU.
 
-    It swaps the functions of hashed embeddings and Maxout window encoders in all components,
-    disabled ones too, such as spaCy's `tok2vec`, `ner`, `tagger` and `parser`. Parameters stay in
-    place, so `nlp.to_disk` writes a pipeline that spaCy alone loads. Outputs differ by rounding.
-    Other models, such as transformers, stay.
-
-    cache_size: see `compile_layers`. After code has written single rows of an embedding table in
-    place, call `accelerate` again. Raises ValueError, which names the component, if a parameter is
-    not finite. Warns if it does not recognize the layers of the installed Thinc.
+    It swaps functions of hashed embeddings and Maxout window encoders in all components, disabled
+    ones too, such as spaCy's `tok2vec`, `ner`, `tagger` and `parser`. Parameters stay, so
+    `nlp.to_disk` writes a pipeline that spaCy alone loads. Outputs differ by rounding. cache_size
+    and writes into embedding tables: see `compile_layers`. Raises ValueError, which names the
+    component, if a parameter is not finite. Warns if it does not recognize the layers of the
+    installed Thinc.
 
     >>> import spacy, spacy_bcrf
     >>> nlp = spacy.blank("en")

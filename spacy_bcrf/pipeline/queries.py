@@ -158,11 +158,9 @@ class PosteriorQueries:
     ) -> NDArray[np.float64]:
         """Return the uncertainty (B,) of each document, for active learning.
 
-        by: "entropy", "confidence" or "margin".
-        per: "token", normalized by the length, see `uncertainty.measure_tokens`; "entity", the mean
-        over possible entities, see `measure_entities`; "document", not normalized, see
-        `measure_documents`. Of several layers, the best labelings are those of `nbest`. ValueError
-        for other names, and for "entity" if the component predicts no spans.
+        by: "entropy", "confidence" or "margin". per: "token" or "document", of labelings, see
+        `measure_tokens` and `measure_documents`; "entity", the mean over possible entities, see
+        `measure_entities`. ValueError for other names, and for "entity" without spans.
         """
         _check_name(self.name, "uncertainty", by, MEASURES)
         _check_name(self.name, "the unit of uncertainty", per, UNITS)

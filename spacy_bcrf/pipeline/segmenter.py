@@ -50,10 +50,9 @@ def make_scorer() -> Callable:
 
 
 class Segmenter(SpanQueries, SequenceLabeler):
-    """Merge the characters of a document into words with a part of speech.
+    """Merge the characters of a document into words with a part of speech, in a new Doc.
 
-    The tokens of the input are characters. The component returns a new Doc of the same text, whose
-    tokens are words. `tag` is the label, and so is `pos` for a universal part of speech.
+    The tokens of the input are characters. `tag` is the label, and so is a universal `pos`.
 
     >>> import spacy, spacy_bcrf
     >>> component = spacy.blank("xx").add_pipe("bcrf_segmenter")

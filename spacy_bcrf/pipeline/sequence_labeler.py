@@ -39,10 +39,9 @@ _MODEL: Any = TrainablePipe.model
 
 
 class SequenceLabeler(PosteriorQueries, TrainablePipe):
-    """Predict the best label sequence of each document, one tag per token.
+    """Predict the best label sequence of each document, one of T tags per token.
 
-    The codec defines the tags and how a Doc stores them. The model computes their potentials.
-    Shapes: B documents have N tokens in all; T is the number of tags.
+    The codec says how a Doc stores the tags, the model computes potentials. N tokens, B documents.
     """
 
     annotate = Setting[tuple[str, ...]]()
@@ -254,9 +253,9 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
             yield from written
 
     def stream(self, tokenizer: Callable[[str], Doc] | None = None, **options: Any) -> Stream:
-        """Return a stream, which annotates a text in pieces as if it were whole.
+        """Return a stream, which annotates a text in pieces. Options, errors: see `Stream`.
 
-        tokenizer: `nlp.tokenizer`; None to feed documents. options, errors: see `stream.Stream`.
+        tokenizer: `nlp.tokenizer`; None to feed documents.
         """
         return Stream(self, tokenizer, **options)
 

@@ -115,15 +115,13 @@ _EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
 class Settings(BaseModel):
     """The settings of every component. Each is an option of its config, with the same values.
 
-    annotate: the custom attributes that `predict` writes, see ANNOTATIONS.
-    temperature: divides all scores before probabilities are computed from them.
-    calibration: maps the confidences that `annotate` reports, after the temperature. Decoding,
-        thresholds and all other queries use the exact posteriors.
-    threshold: predictions with a smaller posterior are dropped; a number, or numbers by label, 0
-        for the other labels. A dropped span is outside of all spans, a dropped tag is empty. Preset
-        annotation stays.
-    control: thresholds by label that keep a promise. They replace `threshold` for their labels.
-    calibrated_on: hashes of texts that `calibrate` has seen, see `analysis.loading.hash_texts`.
+    annotate: the custom attributes that `predict` writes, see ANNOTATIONS. temperature: divides all
+    scores before probabilities. calibration: maps the confidences that `annotate` reports; all else
+    uses the exact posteriors. threshold: predictions with a smaller posterior are dropped; a
+    number, or numbers by label, 0 for the others. A dropped span is outside of all spans, a dropped
+    tag is empty, preset annotation stays. control: thresholds by label that keep a promise, in
+    place of `threshold`. calibrated_on: hashes of texts that `calibrate` has seen, see
+    `analysis.loading.hash_texts`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

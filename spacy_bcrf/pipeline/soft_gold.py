@@ -56,10 +56,9 @@ def rehearse(
     """Make one gradient step towards the marginals of an earlier copy of the component's model.
 
     teacher: None without a copy; then it warns and learns nothing. The teacher knows no later
-    labels, so both distributions are conditioned on its tags, and later tags get no gradient.
-    Documents with preset annotation of later labels are left out. Returns the loss, see
-    `update_towards`. Raises ValueError if the model listens to another tok2vec, or cannot learn
-    from gradients.
+    labels: both distributions are conditioned on its tags, and documents with preset annotation of
+    later labels are left out. Returns the loss, see `update_towards`. Raises ValueError if the
+    model listens to another tok2vec, or cannot learn from gradients.
     """
     if teacher is None:
         warnings.warn(

@@ -11,10 +11,9 @@ from .training import LossTerm, add_gradient
 
 
 class EntityRecognizer(SpanQueries, SequenceLabeler):
-    """Predict `Doc.ents`.
+    """Predict `Doc.ents`, which neither cross sentence starts nor have whitespace at an edge.
 
-    Entities do not cross sentence starts, have no whitespace at an edge, and keep preset entities.
-    A preset entity with an unknown label is outside of all predicted entities.
+    Preset entities stay; with an unknown label they are outside of all predicted entities.
 
     >>> import spacy, spacy_bcrf
     >>> component = spacy.blank("xx").add_pipe("bcrf_ner")
@@ -48,9 +47,9 @@ class Chunker(SpanQueries, SequenceLabeler):
 
 
 class OverlappingSpanRecognizer(SpanQueries, SequenceLabeler):
-    """Predict the spans of a span group. They may overlap, also within a label.
+    """Predict the spans of a span group, with their exact posteriors in its `attrs["scores"]`.
 
-    `Doc.spans[spans_key].attrs["scores"]` has their exact posterior probabilities.
+    They may overlap, also within a label.
 
     >>> import spacy, spacy_bcrf
     >>> component = spacy.blank("xx").add_pipe("bcrf_spans")

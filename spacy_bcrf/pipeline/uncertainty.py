@@ -35,9 +35,8 @@ def measure_documents(posterior: Potentials, by: str, n_chains: int = 1) -> Arra
 def measure_tokens(posterior: Potentials, by: str, n_chains: int = 1) -> Array:
     """Return uncertainties (B,) per token, 0 for an empty document.
 
-    entropy: of the labelings, in nats per token. confidence: 1 - p(best labeling)^(1 / n) for n
-    tokens, the normalized log-probability of Shen et al. (2018). margin: the mean over tokens and
-    chains of 1 - (p(best tag) - p(second best tag)).
+    entropy: of labelings, in nats. confidence: 1 - p(best labeling)^(1 / n) (Shen et al. 2018).
+    margin: the mean of 1 - (p(best tag) - p(second best tag)).
     """
     xp, n = posterior.xp, posterior.lengths[::n_chains].clip(min=1)
     if by == "entropy":

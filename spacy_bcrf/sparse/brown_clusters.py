@@ -63,12 +63,10 @@ def _h(a: NDArray, b: NDArray) -> NDArray:
 class Window:
     """Clusters in S slots, and what each merge costs.
 
-    The mutual information of neighbouring clusters, times the number of pairs, is the sum of f over
-    the counts of pairs, less the sums of f over the counts of left and right clusters, plus a
-    constant, with f(n) = n log n. So a merge costs the sum of h over the counts of both clusters
-    with every cluster, less h of their totals. `_pairs` (S, S) has the first sum.
-
-    slots: (V,) the slot of each word, -1 for a word outside of the window.
+    The mutual information, times the number of pairs, is the sum of f(n) = n log n over the counts
+    of pairs, less those over the counts of left and right clusters, plus a constant. So a merge
+    costs the sum of h over the counts of both clusters with every cluster, which `_pairs` (S, S)
+    has, less h of their totals. slots: (V,) of the words, -1 outside of the window.
     """
 
     def __init__(self, counts: WordCounts, n_slots: int) -> None:

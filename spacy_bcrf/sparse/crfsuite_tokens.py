@@ -13,10 +13,8 @@ from .template_sets import get_templates
 def crfsuite_tokens(docs: Iterable[Doc], templates: str = "ner") -> list[list[list[str]]]:
     """Return the features of each token of each document: a list of str by token.
 
-    A document with values of `token._.crfsuite` has these; the features of another one come from
-    the templates.
-
-    templates: a name of `template_sets.SETS`. Raises ValueError for another name.
+    They are the values of `token._.crfsuite` if the document has some, else those of the templates,
+    a name of `template_sets.SETS`. Raises ValueError for another name.
 
     >>> import spacy
     >>> from spacy_bcrf.sparse.crfsuite_tokens import crfsuite_tokens

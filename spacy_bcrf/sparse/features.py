@@ -49,12 +49,10 @@ _PLAIN = (*word_attributes.PLAIN, *doc_attributes.PLAIN, FREQUENCY, VECTOR, POOL
 class Features:
     """Templates over documents, which turn tokens into 64-bit feature keys.
 
-    compiled: the templates over arrays of values. columns: the spaCy token attributes in the
-    templates. attributes: the ids of ORTH and of the columns. listed: the attributes that need the
-    whole document and can have several values, such as extensions and gazetteers.
-
-    Raises TemplateError for a malformed template or an unknown attribute; extraction, for an
-    extension or vectors that are still missing.
+    compiled: the templates over arrays. columns: spaCy's token attributes in them. attributes: the
+    ids of ORTH and of the columns. listed: attributes that need the whole document and can have
+    several values. Raises TemplateError for a malformed template or an unknown attribute;
+    extraction, for an extension or vectors that are still missing.
     """
 
     def __init__(

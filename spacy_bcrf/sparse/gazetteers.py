@@ -114,7 +114,7 @@ class Words:
     """The words of documents, which all lists match.
 
     lower, orth: (N,) hashes of the words. ends: (N,) one past the last token of each token's
-    document. matches: starts and numbers of tokens of the matches regardless of case, by list.
+    document. matches: starts and numbers of tokens regardless of case, by list.
     """
 
     def __init__(self, docs: Sequence[Doc]) -> None:

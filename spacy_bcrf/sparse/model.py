@@ -53,19 +53,17 @@ class _Counts:
 class SparseChain:
     """Templates, the dictionary from feature keys to rows of weights, and the learner.
 
-    templates: see `bcrf.linear.templates`. Raises TemplateError if one cannot be parsed. settings:
-    how the learner learns. min_freq, gazetteers, feature_dropout, two_pass: see `LinearChain`. With
-    a min_freq of 1, the chain also adds the features that first occur in training, which templates
-    over the annotation of an earlier component need. tables: clusters for templates such as
-    `cluster.name[0]`. scorers: foreign taggers. Each one has templates of its scores at a token and
-    its neighbours, if `templates` has none of its own. template_set: the name of the set of the
-    templates, if any. A saved chain of the same name keeps its templates, because a later version
-    can change the set.
+    templates: see `bcrf.linear.templates`; TemplateError if one cannot be parsed. settings: how the
+    learner learns. min_freq, gazetteers, feature_dropout, two_pass: see `LinearChain`. With a
+    min_freq of 1, the chain also adds the features that first occur in training, which templates
+    over the annotation of an earlier component need. tables: clusters. scorers: foreign taggers,
+    with templates of their scores at a token and its neighbours if `templates` has none.
+    template_set: the name of the templates. A saved chain of the same name keeps its own, because a
+    later version can change a set.
 
-    n_chains: number of chains side by side, see `OnlineLearner`. `initialize` reads it. full:
-    whether saved weights are float32, not float16, and inference is in float64, so that marginals
-    of an import equal those of the other library. `dictionary` and `learner` exist after
-    `initialize` or `from_bytes`.
+    n_chains: number of chains side by side, which `initialize` reads. full: whether saved weights
+    are float32, not float16, and inference is in float64, as for an import. `dictionary` and
+    `learner` exist after `initialize` or `from_bytes`.
     """
 
     dictionary: Any
@@ -167,8 +165,7 @@ class SparseChain:
     def count(self, docs: Sequence[Doc]) -> None:
         """Count the features of documents, after `start_counting`.
 
-        A template of `frequency` keeps them until `initialize`: only the corpus says what is
-        frequent.
+        A template of `frequency` keeps them: only the whole corpus says which words are frequent.
         """
         counts = self._counts
         assert counts is not None

@@ -150,10 +150,9 @@ def pool(
     is_punct: NDArray[np.bool_],
     lengths: NDArray[np.int32],
 ) -> Values:
-    """Return the values of N tokens in documents of these lengths. O(N log N + N T L), L labels.
+    """Return the values of N tokens in documents of these lengths. O(N log N + N T L).
 
-    posterior: (N, T), of all chains side by side. orths: (N,) hashes of the words. is_punct: (N,)
-    tokens without values.
+    posterior: (N, T), of all chains side by side. orths: (N,). is_punct: (N,) without values.
     """
     labels, of_label, of_longer = _group(tags)
     doc = np.repeat(np.arange(len(lengths)), lengths)

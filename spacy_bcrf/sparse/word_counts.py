@@ -19,10 +19,9 @@ Read = Callable[[], Iterable[Sequence[str]]]
 
 
 class WordCounts(NamedTuple):
-    """V words in the order of their frequency, and P pairs of neighbours.
+    """V words in the order of their frequency, P pairs of their indices, and their numbers (P,).
 
-    words: (V,). pairs: int64 (P, 2), indices of a word and the word after it, in ascending order.
-    numbers: int64 (P,), how often each pair occurs.
+    pairs: int64 (P, 2), a word and the word after it, in ascending order.
     """
 
     words: list[str]

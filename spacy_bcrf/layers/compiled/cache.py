@@ -22,8 +22,8 @@ class Cache:
     def has(self, tables: list[Any], learns: bool) -> bool:
         """Return whether the embeddings are of these tables.
 
-        Thinc sets new arrays, or an optimizer writes into arrays with a gradient. Of others only a
-        sample is read, because reading all takes longer than the prediction of a short text.
+        Of arrays that no optimizer writes into only a sample is read: reading all would take
+        longer.
         """
         if not learns and all(map(is_, tables, self._tables)):
             return kernels.fingerprint(tables, sample=True) == self._sample

@@ -202,12 +202,9 @@ class Codec(Protocol):
     def open_tags(
         self, batch: DocBatch, ignore_annotation: bool = False
     ) -> tuple[Bools | None, Bools | None]:
-        """Return the lattice and a mask of whitespace that ends no span, see `forbid_ends`.
+        """Return the lattice (N, T), None if all tags are open, and whitespace that ends no span.
 
-        The lattice is the open tags (N, T); None if all are open.
-
-        batch: its first columns are `attributes`. ignore_annotation: ignore preset annotation of
-        this kind.
+        batch: its first columns are `attributes`. ignore_annotation: of this kind.
         """
         return None, None
 

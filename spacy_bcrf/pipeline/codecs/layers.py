@@ -21,12 +21,10 @@ class Layers:
     """Which chain has which labels, and which span belongs to which layer.
 
     Each of L labels has a chain for each of its layers; the k-th layer has its k-th outermost
-    spans. The labels of an exclusive group share their chains. C is the number of chains, K the
-    largest number of labels of a chain.
-
-    units: the labels (<= K) of each chain, and its layer from 0 on. labels: (C, K) the index of the
-    label of each slot, -1 for none. chains: (L, layers) the chains of each label, -1 for none.
-    slots: (L,) of the labels. places: chains and slot by the value of a label.
+    spans. The labels of an exclusive group, at most K, share their C chains. units: the labels of
+    each chain, and its layer from 0 on. labels: (C, K) the index of the label of each slot, -1 for
+    none. chains: (L, layers) the chains of each label, -1 for none. slots: (L,) of the labels.
+    places: chains and slot by the value of a label.
     """
 
     def __init__(self, layers: int | None, exclusive: Sequence[Sequence[str]]) -> None:
