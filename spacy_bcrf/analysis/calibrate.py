@@ -60,10 +60,7 @@ def measure_reliability(
 
 
 def expected_error(confidence: NDArray[np.floating], n_bins: int = 10, n: int = 200) -> float:
-    """Return the mean error that perfectly calibrated predictions of these confidences have.
-
-    It is above 0, because the accuracy of few predictions varies. The mean of n draws.
-    """
+    """Return the mean error, above 0, that perfectly calibrated predictions have, by n draws."""
     rng = np.random.default_rng(0)
     draws = (rng.random(len(confidence)) < confidence for _ in range(n))
     return float(np.mean([measure_reliability(confidence, x, n_bins).error for x in draws]))
@@ -129,10 +126,7 @@ class Calibration:
         return p if scaling is None else scaling.apply(p, self._keys[scaling.by])
 
     def fit_scaling(self, temperature: float, by: str) -> PlattScaling:
-        """Fit the maps of confidences at a temperature, by label or by length.
-
-        ValueError if the predictions have no length.
-        """
+        """Fit maps of confidences by label or length. ValueError if predictions have no length."""
         check_grouping(self._pipe.name, self._pipe.codec, by)
         return PlattScaling.fit(by, self.confidence(temperature), self.correct, self._keys[by])
 

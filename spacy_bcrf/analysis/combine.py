@@ -294,10 +294,7 @@ def combine(
 
 
 def _find_common(pipelines: dict[str, Language], name: str | None) -> str:
-    """Return the name of a component of spacy-bcrf that all pipelines have.
-
-    name: None for the only one. ValueError lists the components if none fits.
-    """
+    """Return the component that all pipelines have, or the only one. ValueError lists them."""
     ours = {
         part: [key for key, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler)]
         for part, nlp in pipelines.items()

@@ -32,10 +32,7 @@ PASSES = 5
 
 
 def assign_folds(n_docs: int, n_folds: int, seed: int = 0) -> NDArray[np.int64]:
-    """Return the fold (n_docs,) of each document, in random order. Sizes differ by at most 1.
-
-    ValueError for fewer than 2 folds, or more folds than documents.
-    """
+    """Return random folds (n_docs,) of equal sizes. ValueError unless 2 <= n_folds <= n_docs."""
     if not 2 <= n_folds <= n_docs:
         raise ValueError(
             f"the number of folds must be between 2 and the number of documents, {n_docs}; got "
@@ -51,10 +48,7 @@ def train_sparse_chain(
     model: dict[str, Any] = NER_MODEL,
     passes: int = PASSES,
 ) -> Language:
-    """Train a sparse linear chain as the only component, "ner", of a new pipeline.
-
-    model: the config of a linear chain.
-    """
+    """Train a sparse chain as the only component, "ner". model: the config of a linear chain."""
     nlp = spacy.blank(lang)
     pipe: Any = nlp.add_pipe("bcrf_ner", "ner", config={"model": model})
     for label in labels:

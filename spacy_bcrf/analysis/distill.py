@@ -195,10 +195,7 @@ def _find_by_document(name: str, annotated: Sequence[Annotated]) -> Source:
 def distill_aggregated(
     folder: Path, nlp: Language, labels: Sequence[str], **options: Any
 ) -> Distilled:
-    """Train a sparse linear chain on the chains that `aggregate` wrote to a folder.
-
-    nlp: the pipeline whose tokenizer made the documents. options: see `distill_annotators`.
-    """
+    """Train a sparse linear chain on what `aggregate` wrote to a folder. options: see `distill`."""
     paths = [path.with_suffix("") for path in sorted(folder.glob("*.npz"))]
     if not paths:
         raise ValueError(f"{folder}: has no shards; expected the output of aggregate")
@@ -268,10 +265,7 @@ def learn(
 def teacher_chain(
     teacher: SequenceLabeler, docs: Sequence[Doc], temperature: float | None = None
 ) -> Potentials:
-    """Return the chain of a component's probabilities, see `SequenceLabeler.posterior`.
-
-    temperature: by default the component's.
-    """
+    """Return the chain of a component's probabilities. temperature: by default the component's."""
     return Potentials.join(
         [
             teacher.posterior(teacher.find_potentials(batch), temperature)

@@ -90,10 +90,7 @@ def facility_location(vectors: Vectors, weights: NDArray[np.floating], n: int) -
 
 
 class NearDuplicates:
-    """Texts without near duplicates: the Jaccard similarity of their bigrams of words.
-
-    Case, punctuation and the values of digits do not count. Memory is linear in the kept texts.
-    """
+    """Texts without near duplicates: Jaccard similarity of bigrams of words, without case."""
 
     def __init__(self, max_similarity: float) -> None:
         """max_similarity: the largest similarity of two texts that are kept, in [0, 1]."""

@@ -211,10 +211,7 @@ class Evaluation:
         return counts
 
     def count_overlaps(self) -> Counts:
-        """Return the exact counts (D, 4, 4) of the spans of each of OVERLAPS.
-
-        Each side has its own kinds: a gold span can be nested where the predicted one is alone.
-        """
+        """Return exact counts (D, 4, 4) by OVERLAPS. Each side has its own kinds."""
         counts = np.zeros((len(self.pairs), len(OVERLAPS), 4))
         for i, pairs in enumerate(self.pairs):
             for side in (0, 1):
@@ -238,10 +235,7 @@ class Evaluation:
         return found
 
     def predictions(self, label: str | None = None) -> tuple[NDArray, NDArray[np.bool_]]:
-        """Return the probabilities (M,) of predicted spans, and which are correct (M,).
-
-        label: of the predictions, None for all. A prediction without probability is left out.
-        """
+        """Return probabilities (M,) of predicted spans of a label or all, and which are correct."""
         found = [
             (pair.predicted.probability, pair.kind == CORRECT)
             for pairs in self.pairs
@@ -264,10 +258,7 @@ def _is_hit(pair: Pair, measure: str) -> bool:
 
 
 def score(counts: Counts) -> NDArray[np.float64]:
-    """Return precision, recall and F (..., 3) of counts (..., 4).
-
-    NaN where nothing is predicted (precision), where gold is empty (recall), or both (F).
-    """
+    """Return precision, recall and F (..., 3) of counts (..., 4), NaN where one is undefined."""
     gold, predicted, found, right = np.moveaxis(counts, -1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         precision, recall = right / predicted, found / gold
@@ -292,10 +283,7 @@ def evaluate(
 
 
 def count_exact(nlp: Language, name: str, examples: Sequence[Example]) -> Counts:
-    """Return the exact counts (D, 4) of a component's predictions, of all labels together.
-
-    All earlier components must have annotated the predicted documents.
-    """
+    """Return exact counts (D, 4) of all labels. Earlier components have annotated the examples."""
     pipe: Any = nlp.get_pipe(name)
     references = [example.reference for example in examples]
     gold = [read_gold_spans(pipe.codec, doc) for doc in references]

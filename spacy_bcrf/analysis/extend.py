@@ -98,10 +98,7 @@ def extended_target(chain: Potentials, extensions: Sequence[Extension], n_tags: 
 def read_chains(
     pipe: SequenceLabeler, n_old: int, examples: Sequence[Example], chain: Potentials
 ) -> tuple[list[Bools], dict[int, str]]:
-    """Read the annotation of new labels with chains of their own, see `read_extension`.
-
-    n_old: number of the chains without them. RETURNS the allowed tags (C n, T) of each example.
-    """
+    """Read new labels with chains of their own: allowed tags (C n, T), see `read_extension`."""
     gold, codec = pipe.read_gold(examples), pipe.codec
     problems = dict(gold.problems)
     for rejection in gold.rejections:

@@ -200,10 +200,7 @@ def find_annotated(corpus: Inspection) -> list[str]:
 
 
 def _choose_ratio(corpus: Inspection, dev: Inspection, notes: list[str]) -> dict[str, Any]:
-    """Return entity_ratio if entities are twice as frequent as in dev among the annotated tokens.
-
-    The share of dev is 1 too if it has no O.
-    """
+    """Return entity_ratio if entities are twice as frequent among annotated tokens as in dev."""
     share = round(dev.entity_share, 3) if dev.outside else RATIO
     is_complete = corpus.inside + corpus.outside == corpus.tokens
     if is_complete or not share or corpus.entity_share <= 2 * share:

@@ -61,10 +61,7 @@ class Folded:
         self._places: dict[str, list[int]] = {}
 
     def find(self, string: str) -> Iterator[tuple[int, int]]:
-        """Yield start and end in the old text of each occurrence of a folded string.
-
-        It begins and ends with a word; in scripts without blanks and in Hangul, with a character.
-        """
+        """Yield the bounds in the old text of a folded string, at edges of words or signs."""
         for start in self._find_candidates(string):
             end = start + len(string)
             if self._is_edge(start) and self._is_edge(end):
@@ -112,10 +109,7 @@ def _fold_text(text: str) -> tuple[str, Sequence[int]]:
 
 @lru_cache(1 << 16)
 def _fold_run(run: str) -> tuple[str, Sequence[int] | None]:
-    """Return a folded word with a blank, or run of blanks, and the places of its characters in it.
-
-    None for places if they are all in order.
-    """
+    """Return a folded word with a blank, or blanks, and places of characters, None if in order."""
     if run.isspace():
         return " ", (0,)
     if run[-1].isspace():

@@ -221,10 +221,7 @@ def _prepare(
     known: Mapping[str, Sequence[str] | None],
     more: Sequence[str] = (),
 ) -> None:
-    """Set the labels of components to the known ones, else those of examples, and choose layers.
-
-    more: labels of entities.
-    """
+    """Set known labels, else those of examples, and `more` of entities, and choose layers."""
     found = {name: set[str]() for name in pipes}
     layers = {name: Counter[tuple[str, int]]() for name in pipes}
     for example in examples:

@@ -41,10 +41,7 @@ Bounds = tuple[int, int, str]
 
 
 def error_kind(found: Sequence[Any] | None, right: Sequence[Any] | None) -> str:
-    """Return the kind of an error, one of KINDS.
-
-    found, right: the erroneous span and the right one, (start, end, ...); None for no span.
-    """
+    """Return one of KINDS. found, right: (start, end, ...) of both spans, None for no span."""
     if found is None:
         return "missing"
     if right is None:
@@ -227,10 +224,7 @@ def _find_spans(
 
 
 def _is_outside(codec: Codec, examples: Sequence[Example]) -> NDArray[np.bool_]:
-    """Return a mask (N, C) of the tokens that gold annotates as outside of a chain's spans.
-
-    A document with partial annotation has none, because its O may be open.
-    """
+    """Return a mask (N, C) of tokens outside of a chain's gold spans, False in partial gold."""
     lengths = doc_lengths([example.predicted for example in examples])
     values, problems = codec.read_gold(examples)
     gold, unknown_label = codec.encode(values, lengths)

@@ -22,10 +22,7 @@ from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 
 def load_pipeline(model: str | Path) -> Language:
-    """Load a pipeline from a folder or a package. ValueError names it if that fails.
-
-    If one of its files is damaged, the error names the file.
-    """
+    """Load a pipeline from a folder or a package. ValueError names it, or its damaged file."""
     try:
         return spacy.load(model)
     except (OSError, ValueError) as error:
@@ -70,10 +67,7 @@ def find_labelers(
 def find_labeler(
     nlp: Language, name: str | None = None, where: str = "the pipeline"
 ) -> tuple[str, SequenceLabeler]:
-    """Return the name of a component of spacy-bcrf, and the component, see `find_labelers`.
-
-    name: None for the only one.
-    """
+    """Return name and component, see `find_labelers`. name: None for the only one."""
     (first, *others) = find_labelers(nlp, [] if name is None else [name], where).items()
     if others:
         names = ", ".join([first[0], *(other for other, _ in others)])
@@ -111,10 +105,7 @@ def find_reader(nlp: Language, part: str) -> tuple[str, dict[str, Any]]:
 
 
 def read_corpus(nlp: Language, part: str) -> Iterator[Example]:
-    """Yield the examples of the train or dev corpus of a pipeline's config.
-
-    ValueError names the block and its path, without documents too.
-    """
+    """Yield the examples of the train or dev corpus of a config. ValueError names the block."""
     where, block = find_reader(nlp, part)
     example = None
     try:
@@ -137,10 +128,7 @@ def copy_words(doc: Doc, nlp: Language) -> Doc:
 
 
 def make_input(nlp: Language, doc: Doc) -> Doc:
-    """Return the text of a document with the tokens of the pipeline, as spaCy's training does.
-
-    ValueError if a tokenizer of `watch_tokenizer` takes more than SECONDS.
-    """
+    """Return a document's text as the pipeline tokenizes it. ValueError after SECONDS."""
     if doc.has_unknown_spaces:
         return copy_words(doc, nlp)
     try:
@@ -151,10 +139,7 @@ def make_input(nlp: Language, doc: Doc) -> Doc:
 
 
 def make_examples(nlp: Language, name: str, gold: Sequence[Doc]) -> list[Example]:
-    """Return an example of each gold document with words. All components before `name` annotate it.
-
-    ValueError without documents.
-    """
+    """Return examples of gold documents with words, annotated before `name`. ValueError if none."""
     gold = [doc for doc in gold if len(doc)]
     if not gold:
         raise ValueError("has no documents")

@@ -37,10 +37,7 @@ class Scored(NamedTuple):
 
 @dataclass(repr=False)
 class Ranking(Result):
-    """Chosen documents, the most uncertain first, or the most representative first.
-
-    n_docs: number of all documents. n_similar: number of near duplicates that are left out.
-    """
+    """Chosen documents, best first, the number of all, and of near duplicates that are left out."""
 
     chosen: list[Scored]
     n_docs: int

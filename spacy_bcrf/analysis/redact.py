@@ -104,10 +104,7 @@ def find_promise(name: str, labeler: Any, threshold: float | None) -> Control:
 
 
 def find_regions(labeler: Any, batch: list[Doc]) -> Iterator[list[Region]]:
-    """Yield the regions of documents that `redact` replaces, by the component's promise of recall.
-
-    batch: documents that all earlier components have annotated.
-    """
+    """Yield the regions to replace, by the promise of recall. batch: annotated before it."""
     for doc, (spans, inside) in zip(batch, find_spans(labeler, batch), strict=True):
         yield merge_repeats(Words.of(doc), spans, inside)[0]
 
@@ -241,10 +238,7 @@ def replace_regions(
 def find_left(
     old: str, regions: list[Region], new: str, spans: list[Region], strings: list[String]
 ) -> Iterator[Region]:
-    """Yield the occurrences of strings in a new text.
-
-    A replacement that has a string only by chance, which its region had not, is none.
-    """
+    """Yield occurrences of strings in a new text, but those that a replacement has by chance."""
     folded = Folded(new)
     ends = [span.end for span in spans]
     for string in strings:

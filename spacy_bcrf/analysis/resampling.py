@@ -33,10 +33,7 @@ def bootstrap_scores(counts: Counts, n: int = 2000, seed: int = 0) -> NDArray[np
 
 
 def percentile_interval(samples: NDArray, level: float = 0.95) -> NDArray[np.float64]:
-    """Return the bounds (2, ...) of the middle share `level` of samples (n, ...).
-
-    Undefined samples (NaN) are left out. NaN if all are undefined.
-    """
+    """Return the bounds (2, ...) of the middle `level` of samples (n, ...), without NaN."""
     tail = 50 * (1 - level)
     is_defined = ~np.isnan(samples).all(axis=0)
     bounds = np.full((2, *samples.shape[1:]), np.nan)

@@ -52,10 +52,7 @@ class Trial:
 
 @dataclass
 class Tuning:
-    """The trials of a search, in their order, and the settings of the best one.
-
-    is_done: whether all rounds ended in time.
-    """
+    """The trials of a search in their order. is_done: whether all rounds ended in time."""
 
     trials: list[Trial] = field(default_factory=list)
     is_done: bool = False

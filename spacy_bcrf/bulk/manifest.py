@@ -151,10 +151,7 @@ class Manifest:
         self.is_complete = n_shards is not None and self.finished == set(range(n_shards))
 
     def check_shards(self, suffix: str) -> None:
-        """Find missing and damaged shards. Without reading, those of an object store by their size.
-
-        suffix: the extension of the shards.
-        """
+        """Find missing and damaged shards, in an object store by their size. suffix: of shards."""
         folder = self.folder / "shards"
         sizes = find_sizes(folder)
         for shard in self.read_log():

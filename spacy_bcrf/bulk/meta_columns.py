@@ -73,10 +73,7 @@ def read_meta_columns(schema: bytes) -> Any:
 
 
 def split_meta(schema: Any, meta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values that fit the columns of an Arrow schema, and all other values.
-
-    A value is never converted: an integer that no float equals does not fit a column of floats.
-    """
+    """Return the values that fit the columns of an Arrow schema without conversion, and others."""
     pa = require("pyarrow", "parquet")
     fitting: dict[str, Any] = {}
     others: dict[str, Any] = {}

@@ -9,10 +9,7 @@ from .shards import Counts
 
 
 class Progress:
-    """A progress bar of bytes and a summary, or JSON lines on stdout, at most one a second.
-
-    A position is in the input, in bytes, about.
-    """
+    """A bar of bytes and a summary, or JSON lines, one a second. A position is in bytes, about."""
 
     def __init__(self, output: str, as_json: bool) -> None:
         self.output, self.as_json = output, as_json

@@ -19,10 +19,7 @@ from .worker import BulkError, Settings
 
 
 def read_inputs(files: Sequence[Path], columns: TextColumns, advance: Advance) -> Iterator[Item]:
-    """Yield all records. The rest of a file with broken content is one rejected record.
-
-    BulkError if the system cannot read a file: perhaps it can when the run goes on.
-    """
+    """Yield all records, the broken rest of a file as one. BulkError for an unreadable file."""
     for file in files:
         place = ""
         try:

@@ -52,10 +52,7 @@ class Counts(NamedTuple):
 def split_shards(
     items: Iterable[Item], size: int, bytes_read: Callable[[], int]
 ) -> Iterator[Shard]:
-    """Yield shards of `size` records, or of fewer with MAX_CHARACTERS.
-
-    The shards depend only on the records. So a restarted run makes the same ones.
-    """
+    """Yield shards of `size` records, or of fewer with MAX_CHARACTERS, the same at each start."""
     number, n_characters = 0, 0
     shard: list[Item] = []
     for item in items:

@@ -24,11 +24,7 @@ def make_record(
 def make_prodigy_task(
     fields: Fields, uncertainty: float, doc: Doc, predicted: Fields, name: str
 ) -> Fields:
-    """Return a task of Prodigy's `ner.manual` and `spans.manual`, with tokens and spans.
-
-    `token_end` is inclusive. `meta` has the uncertainty. Prodigy keeps `score` and `alternatives`,
-    but does not show them.
-    """
+    """Return a task of Prodigy's `ner.manual` and `spans.manual`. `token_end` is inclusive."""
     spans, others = (
         [{**span, "token_end": span["token_end"] - 1} for span in predicted[key]]
         for key in ("predictions", "alternatives")
@@ -56,11 +52,7 @@ def make_prodigy_task(
 def make_label_studio_task(
     fields: Fields, uncertainty: float, doc: Doc, predicted: Fields, name: str
 ) -> Fields:
-    """Return a task of Label Studio with pre-annotations, see `labeling_config`.
-
-    `data` has the fields of the text and its uncertainty. `predictions` has the spans under the
-    model version `name`, and the alternatives under `name alternatives`.
-    """
+    """Return a task of Label Studio with pre-annotations under two model versions."""
     versions = (name, "predictions"), (f"{name} alternatives", "alternatives")
     predictions = []
     for version, key in versions:

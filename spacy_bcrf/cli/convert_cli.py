@@ -205,10 +205,7 @@ def convert_cli(
 def _find_format(
     path: Path, format: Format, has_columns: bool, report: Callable[[str], object]
 ) -> str:
-    """Return the format of a file. has_columns: whether the caller has chosen columns.
-
-    Content wins over an extension of columns, which files of many formats have.
-    """
+    """Return the format of a file. Content wins over an extension of columns, if not chosen."""
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; expected files{_suggest(path)}")
     suffix = text_suffix(path)

@@ -17,11 +17,7 @@ RESUMES = "Stopped. The same command goes on from here"
 
 @contextmanager
 def exit_on(*errors: type[Exception], stopped: str = "Stopped") -> Iterator[None]:
-    """End the command with one line on stderr and exit code 1 for a wrong input.
-
-    errors: types of errors besides ValueError, OSError and ImportError. stopped: the line after
-    Ctrl-C, which has exit code 130.
-    """
+    """End a command with one line and exit code 1 for `errors` and wrong input, 130 for Ctrl-C."""
     caught: tuple[type[Exception], ...] = (ValueError, OSError, ImportError, *errors)
     try:
         yield

@@ -155,10 +155,7 @@ def _find_source(path: str | None, labels: str | None) -> dict[str, Any] | None:
 
 
 def _write_decoder(output: Path, lang: str, source: dict[str, Any], names: str | None) -> str:
-    """Write a pipeline that decodes the scores of a source validly. Nothing is learned.
-
-    names: the option --labels.
-    """
+    """Write a pipeline that decodes scores validly, without learning. names: option --labels."""
     from spacy_bcrf.analysis.compare_sources import make_decoder
     from spacy_bcrf.scores.foreign_labels import find_names
     from spacy_bcrf.scores.token_scores import Scorer
@@ -212,10 +209,7 @@ class _Parts:
             typer.echo(f"removed again: {', '.join(map(str, written))}", err=True)
 
     def prepare(self, names: Mapping[str, Sequence[str]]) -> dict[str, Path]:
-        """Return the files of both parts, converted and split where they must be.
-
-        names: by label, for a training part of texts.
-        """
+        """Return both parts' files, converted and split if needed. names: by label, of texts."""
         dev = self.dev
         if dev is None:
             return self._hold_out()
@@ -242,11 +236,7 @@ class _Parts:
         return path
 
     def _join(self, corpora: Sequence[Path], name: str) -> Path:
-        """Return a corpus as it is, or write all documents to one file.
-
-        Documents of .spacy files whose texts other files have too are left out: `review` wrote
-        their annotation again.
-        """
+        """Return a corpus, or write all to a file, without .spacy texts that others have again."""
         from spacy_bcrf.corpora.doc_files import write_all
         from spacy_bcrf.corpora.formats.brat import find_annotations
 
@@ -288,10 +278,7 @@ class _Parts:
         return output
 
     def _hold_out(self) -> dict[str, Path]:
-        """Write each `HELD_OUT`th document to dev.spacy, and the others to train.spacy.
-
-        No file has all documents: training on it would learn the dev part.
-        """
+        """Write each `HELD_OUT`th document to dev.spacy alone, and the others to train.spacy."""
         from spacy.tokens import DocBin
 
         paths = {name: self.folder / f"{name}.spacy" for name in ("train", "dev")}

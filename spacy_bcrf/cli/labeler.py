@@ -22,11 +22,7 @@ from .paths import check_corpus
 def load_labeler(
     model: str, name: str | None, gpu_id: int = -1, inplace: bool = False
 ) -> tuple[Language, str, SequenceLabeler]:
-    """Load a pipeline. Return it with the name of a component of spacy-bcrf, and the component.
-
-    name: None for the only component. ValueError lists the components if none fits, and refuses a
-    package if a command is to change it in place.
-    """
+    """Load a pipeline. Return it, name and component of spacy-bcrf. ValueError if none fits."""
     setup_gpu(gpu_id, silent=True)
     nlp = load_pipeline(model)
     watch_tokenizer(nlp)
@@ -37,10 +33,7 @@ def load_labeler(
 
 
 def check_destination(model: str, dev: Path, output: Path | None, inplace: bool) -> None:
-    """Raise ValueError if a fitted setting cannot be stored, or if dev has other files than .spacy.
-
-    output: a new folder for the pipeline. inplace: change settings in the folder `model` instead.
-    """
+    """Raise ValueError without one place to store a setting, or if dev has other files."""
     if (output is None) == (not inplace):
         raise ValueError(
             "expected either --output, a folder to save the pipeline to, or --inplace, to "
@@ -60,10 +53,7 @@ def read_gold(nlp: Language, dev: Path) -> list[Doc]:
 
 
 def store(nlp: Language, output: Path | None, model: str = "", name: str = "") -> Path:
-    """Store a pipeline, say so, and return the folder.
-
-    output: a new folder, None to change the settings of the component `name` in the folder `model`.
-    """
+    """Store a pipeline in `output`, or a component's settings in `model`. Return the folder."""
     if output is not None:
         with replacing_folder(output) as part:
             nlp.to_disk(part)

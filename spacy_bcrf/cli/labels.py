@@ -5,11 +5,7 @@ from pathlib import Path
 
 
 def read_labels(option: str | None) -> list[str] | None:
-    """Read labels from a list separated by commas, or from a file.
-
-    The file has one label a line, or a JSON list, as `spacy init labels` writes it. None for None.
-    ValueError without labels.
-    """
+    """Read labels from a list with commas, or a file of lines or JSON. ValueError if none."""
     if option is None:
         return None
     path = Path(option)

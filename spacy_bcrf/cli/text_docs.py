@@ -56,11 +56,7 @@ def read_text_records(
 
 
 class Texts:
-    """The texts of a file as documents: read once, then by number from a temporary file.
-
-    problems: place and reason of the bad texts, which are left out if `skip_bad`, else a
-    ValueError.
-    """
+    """The texts of a file as documents: read once, then by number. problems: of bad texts."""
 
     def __init__(self, path: Path, nlp: Language, skip_bad: bool) -> None:
         self.path, self.nlp, self.skip_bad = path, nlp, skip_bad

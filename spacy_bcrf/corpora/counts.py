@@ -154,10 +154,7 @@ MAX_PLACES = 5
 
 
 class Problems:
-    """The first MAX_REPORTS different problems, each with its places, and the number of the others.
-
-    fatal: whether a file cannot be read.
-    """
+    """The first MAX_REPORTS different problems with places. fatal: a file cannot be read."""
 
     def __init__(self) -> None:
         self._places: dict[str, list[str]] = {}

@@ -21,10 +21,7 @@ MAX_RATIO = 32
 
 
 def find_files(path: Path) -> list[Path]:
-    """Return the `.spacy` files of a corpus, sorted by name. CorpusError without any.
-
-    Names that start with a dot are left out, as in spaCy: unfinished files have such names.
-    """
+    """Return the `.spacy` files of a corpus, sorted, without dot files. CorpusError without any."""
     files = [path]
     if path.is_dir():
         found = sorted(path.rglob("*.spacy"))
@@ -46,10 +43,7 @@ def find_files(path: Path) -> list[Path]:
 
 
 def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
-    """Yield the documents of a corpus, with one file in memory at a time.
-
-    CorpusError names a file that is not spaCy's binary format.
-    """
+    """Yield the documents of a corpus, a file in memory at a time. CorpusError names a bad file."""
     yield from _read_files(find_files(path), vocab)
 
 
@@ -119,11 +113,7 @@ def _read_files(files: Iterable[Path], vocab: Vocab) -> Iterator[Doc]:
 
 
 class _Docs(DocBin):
-    """A `DocBin` that stores nothing for a document without user data.
-
-    To unpack user data, even an empty dictionary, srsly searches the entry points of all installed
-    packages. That takes longer than all the rest of reading a document.
-    """
+    """A `DocBin` without empty user data, whose reading takes longer than all the rest."""
 
     def add(self, doc: Doc) -> None:
         self.store_user_data = bool(doc.user_data)

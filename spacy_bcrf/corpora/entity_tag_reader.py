@@ -76,10 +76,7 @@ class EntityTagReader:
         return min(self._repaired, key=lambda name: self._repaired[name])
 
     def read(self, sentence: Sentence) -> list[str | None]:
-        """Return valid IOB2 tags, None for missing ones.
-
-        CorpusError names a bad tag's line. The reader then stays unchanged.
-        """
+        """Return valid IOB2 tags, None for missing ones. CorpusError names a bad tag's line."""
         tags = sentence.entities
         self._check(sentence)
         spans = read_spans(tags)

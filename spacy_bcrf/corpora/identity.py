@@ -15,10 +15,7 @@ def hash_identity(identity: Mapping[str, Any]) -> str:
 
 
 def keep_identity(path: Path, identity: Mapping[str, Any]) -> None:
-    """Write the identity of a new run, or compare it with the one that an earlier call wrote.
-
-    identity: JSON values. ValueError lists what differs, or names a file that is no JSON.
-    """
+    """Write the identity of a run, or compare it with the old one. ValueError lists differences."""
     if not path.exists():
         write_text(path, json.dumps(identity, indent=1))
         return

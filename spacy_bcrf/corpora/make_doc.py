@@ -223,10 +223,7 @@ class _Placing:
         )
 
     def drop_overlaps(self, spans: list[Labeled], hint: str) -> list[Labeled]:
-        """Leave out spans that overlap a longer or an earlier one. Return the others.
-
-        hint: the end of the message.
-        """
+        """Leave out spans that overlap a longer or earlier one. hint: ends the message."""
         by_token: dict[int, Labeled] = {}
         kept = []
         for span in sorted(spans, key=lambda span: span[0][0] - span[0][1]):

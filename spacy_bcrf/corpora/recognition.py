@@ -38,20 +38,14 @@ _CONLLU_ID = re.compile(r"[1-9]\d*([-.][1-9]\d*)?")
 
 
 class Columns(NamedTuple):
-    """Numbers of the columns of word and entity tags, from 1, or from the end as -1.
-
-    entities: several if entities overlap, the outer ones first.
-    """
+    """Columns of word and entity tags, from 1, or -1 for the last. Outer entities come first."""
 
     word: int = 1
     entities: tuple[int, ...] = (-1,)
 
 
 def recognize_format(path: Path) -> str | None:
-    """Return the format of a file by its content, or None if that is none we know.
-
-    "json", "conllu", "webanno", "iob" (a sentence a line) or "columns".
-    """
+    """Return "json", "conllu", "webanno", "iob" or "columns" by the content, None for others."""
     lines = [line.text for line in islice(scan_lines(path), N_LINES)]
     first = next((text.strip() for text in lines if text.strip()), "")
     if _JSON.match(first):

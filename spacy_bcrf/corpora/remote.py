@@ -25,10 +25,7 @@ N_REQUESTS = 16
 
 
 def make_path(name: str) -> Path:
-    """Return the path of a file or folder. A URL such as `s3://bucket/folder` is remote.
-
-    ValueError for a URL of an unknown store, and for one whose client is not installed.
-    """
+    """Return the path of a file or folder, remote for a URL. ValueError for an unknown store."""
     if "://" not in name:
         return Path(name)
     cloudpathlib = require("cloudpathlib", "remote")

@@ -42,10 +42,7 @@ class Sentence:
 
 
 def make_records(sentences: Iterable[Sentence], n_sents: int, unspaced: bool) -> Iterator[Record]:
-    """Yield a record of each `n_sents` sentences, or of whole documents if it is 0.
-
-    sentences: with valid tags. unspaced: whether the language has no spaces between words.
-    """
+    """Yield a record of each `n_sents` sentences, 0 for documents. unspaced: of the language."""
     group: list[Sentence] = []
     for sentence in sentences:
         if unspaced:

@@ -16,10 +16,7 @@ def join(words: Sequence[str], spaces: Sequence[bool]) -> str:
 
 
 def align(words: Sequence[str], text: str) -> list[bool] | None:
-    """Return whether white space follows each word in `text`; always True for the last word.
-
-    None if `text` does not consist of the words.
-    """
+    """Return whether white space follows each word, the last too. None if the text differs."""
     spaces, end = [], 0
     for word in words:
         if not text.startswith(word, end):

@@ -115,10 +115,7 @@ def _is_extension(key: Any) -> bool:
 
 
 def find_losses(config: dict[str, Any], vocab: Vocab) -> Iterator[str]:
-    """Yield a note on each corpus whose partial annotation spaCy's reader loses.
-
-    config: of a pipeline, without variables.
-    """
+    """Yield notes on corpora whose partial annotation spaCy's reader loses. config: filled."""
     for name, block in config.get("corpora", {}).items():
         settings = block if isinstance(block, dict) else {}
         path, longest = settings.get("path"), settings.get("max_length", 0)

@@ -54,10 +54,7 @@ BATCH_BYTES = 64 << 20
 
 
 class TextColumns(NamedTuple):
-    """Where a record has its text.
-
-    text, id: names of columns. whole_files: whether a `.txt` file is one document, not one a line.
-    """
+    """Names of the columns of text and id. whole_files: a `.txt` file is one document."""
 
     text: str = "text"
     id: str = "id"
@@ -92,10 +89,7 @@ class TextRecord:
 
 
 class Rejected(NamedTuple):
-    """A record without annotation, and why.
-
-    unread: whether it is the rest of a file. empty: the record, if only its text is empty.
-    """
+    """A record without annotation, and why. unread: rest of a file. empty: of an empty text."""
 
     id: str | int
     place: str
@@ -399,10 +393,7 @@ def _read_parquet(path: Path, columns: TextColumns, advance: Advance) -> Iterato
 
 
 def _rows_of(batch: Any) -> Iterator[dict[str, Any] | Exception]:
-    """Yield the rows of an Arrow batch, or the error of a row that has no Python values.
-
-    Python has no nanoseconds and no years after 9999, and broken content may be no UTF-8.
-    """
+    """Yield the rows of an Arrow batch, or the error of a row without Python values."""
     try:
         rows = batch.to_pylist()
     except (ValueError, OverflowError) as error:
@@ -415,10 +406,7 @@ def _rows_of(batch: Any) -> Iterator[dict[str, Any] | Exception]:
 
 
 def read_schema(path: Path, columns: TextColumns) -> dict[str, Any] | None:
-    """Return the Arrow types of the meta columns of a table, None for a file without columns.
-
-    CorpusError if the file cannot be read.
-    """
+    """Return the Arrow types of a table's meta columns, None without columns. CorpusError."""
     if text_suffix(path) == ".parquet":
         parquet = require("pyarrow.parquet", "parquet")
         errors = require("pyarrow.lib", "parquet").ArrowException

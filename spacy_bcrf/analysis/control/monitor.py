@@ -361,10 +361,7 @@ def measure_docs(
 def _needed(
     labeler: SequenceLabeler, spans: list[tuple[NDArray, NDArray]]
 ) -> tuple[list[str], int | None]:
-    """Return the component's promises, and the number of documents that `control` needs for all.
-
-    The losses are those that the posteriors expect.
-    """
+    """Return the promises, and the documents that `control` needs for all by expected losses."""
     promise = labeler.control
     if promise is None or not promise.values:
         return [], None

@@ -103,10 +103,7 @@ def hoeffding_bentkus_p_values(excess: Floats, risk: float) -> Floats:
 
 
 def binomial_p_values(excess: Floats, risk: float) -> Floats:
-    """Return exact p-values (K,) of the same hypotheses for losses that are 0 or 1.
-
-    The binomial probability of at most the observed sum of losses, rounded up. O(D K).
-    """
+    """Return exact p-values (K,) for losses of 0 or 1: of a binomial tail, rounded up. O(D K)."""
     n, means = _mean_losses(excess, risk)
     # Against rounding: the mean of whole numbers times n is a whole number.
     wrong = np.ceil(n * means - 1e-9).astype("int64")
@@ -166,10 +163,7 @@ def betting_p_values(excess: Floats, risk: float, level: float) -> Floats:
 
 
 def _mean_losses(excess: Floats, risk: float) -> tuple[NDArray[np.int64], Floats]:
-    """Return the number of documents with units, and their mean loss, (K,) each.
-
-    The loss is excess + risk, in [0, 1].
-    """
+    """Return the number of documents with units, and their mean excess + risk, (K,) each."""
     n = (excess != 0).sum(0)
     return n, (excess.sum(0) / n.clip(min=1) + risk).clip(0, 1)
 

@@ -254,10 +254,7 @@ class Offer(NamedTuple):
 
 @dataclass(repr=False)
 class PromiseTable(Result):
-    """The promises that a component can make, all at once, and their costs.
-
-    confidence: that all of them are kept. confidence_each: of one alone, for `control`.
-    """
+    """All promises that a component can make at once, and costs. confidence_each: of one alone."""
 
     name: str
     offers: list[Offer]

@@ -20,11 +20,7 @@ def lattice_page(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> str:
 
 
 def lattice(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> dict[str, Any]:
-    """Return the words of a document, the marginals of each tag, and the decisive features.
-
-    n_reasons: number of features shown for each token. Only a sparse linear chain with at least two
-    tags has them: the features of a network have no names.
-    """
+    """Return words, marginals of each tag, and n decisive features a token of a sparse chain."""
     ops = pipe.model.ops
     potentials = pipe.find_potentials([doc])
     marginals = ops.to_numpy(CRF().marginals(pipe.posterior(potentials)).unary).clip(0, 1)

@@ -19,10 +19,7 @@ from ..paths import check_corpus
 def read_annotation(
     nlp: Language, labeler: SequenceLabeler, corpus: Path, is_complete: list[bool]
 ) -> Iterator[Sequence[Span]]:
-    """Yield the spans of each document. ValueError names the document of an unknown label.
-
-    is_complete: gets, for each document, whether all of its tokens are annotated.
-    """
+    """Yield the spans of documents. is_complete: gets whether all tokens are annotated."""
     check_corpus(corpus)
     for file in find_files(corpus):
         for i, doc in enumerate(read_docs(file, nlp.vocab)):

@@ -34,11 +34,7 @@ def review_page(
     texts: Path,
     max_alternatives: int,
 ) -> tuple[str, str]:
-    """Return the page of `read_predictions`, and its counts as text. ValueError without documents.
-
-    The browser keeps the work under a hash of pipeline, texts and predictions. So pages of two
-    models do not share it.
-    """
+    """Return the page of `read_predictions`, which keeps work by its hash, and counts as text."""
     found = list(predictions)
     documents = [document for document in found if document["starts"]]
     if not documents:

@@ -26,11 +26,7 @@ def find_annotations(path: Path) -> list[Path]:
 
 
 def read_document(path: Path, left_out: Counter[str]) -> Item:
-    """Return a pair of files: text and spans, as fields for `jsonl.read_record`, or a problem.
-
-    path: one of the two files. left_out: counts contents that no record can hold. CorpusError if a
-    file is missing or not UTF-8.
-    """
+    """Return text and spans of one of a pair of files, or a problem. CorpusError if unreadable."""
     text, annotation = (_read(path.with_suffix(suffix)) for suffix in (".txt", ".ann"))
     if text.startswith(_BOM):
         text = " " + text.removeprefix(_BOM)  # offsets count it

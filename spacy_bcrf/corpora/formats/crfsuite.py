@@ -81,10 +81,7 @@ def CRFsuiteCorpus(
 
 
 def set_features(doc: Doc, features: Iterable[Iterable[str]]) -> Doc:
-    """Set `token._.crfsuite`, which the template `_.crfsuite[0]` reads, and return the document.
-
-    A feature that is twice on a token counts once. CRFsuite counts it twice.
-    """
+    """Set `token._.crfsuite` for the template `_.crfsuite[0]`. A feature counts once a token."""
     set_extensions()
     for token, found in zip(doc, features, strict=True):
         token._.set(CRFSUITE, list(found))

@@ -165,10 +165,7 @@ class _SpanReader:
 
     @lazy
     def _words_in_text(self) -> list[tuple[int, int]]:
-        """Bounds of the tokens in characters.
-
-        A token of white space has an empty range: the text may have other white space.
-        """
+        """Bounds of the tokens in characters, an empty range for a token of white space."""
         assert self.text is not None and self.words is not None
         bounds, end = [], 0
         for word in self.words:

@@ -20,10 +20,7 @@ def read_record(
     known_labels: frozenset[str] | None = None,
     left_out: Counter[str] | None = None,
 ) -> Record:
-    """Read a task, see `jsonl.read_record`. left_out: counts contents that no record can hold.
-
-    Ignored if a task has no valid annotation.
-    """
+    """Read a task. left_out: counts contents that no record has. Ignored if not annotated."""
     data, annotations = task.get("data"), task.get("annotations")
     if not isinstance(data, dict) or not isinstance(annotations, list):
         raise Problem(
@@ -74,10 +71,7 @@ def _find_text(data: dict[str, Any]) -> str:
 
 
 def _labels_key(value: Any) -> str | None:
-    """Return the key of a region's labels: `labels`, or for instance `hypertextlabels`.
-
-    Regions of hypertext have paths instead of character offsets; `jsonl` refuses them.
-    """
+    """Return the key of a region's labels: `labels`, or for instance `hypertextlabels`."""
     keys = value if isinstance(value, dict) else ()
     return next((key for key in keys if key.endswith("labels")), None)
 
@@ -99,11 +93,7 @@ def _read_region(result: Any, text: str) -> Any:
 
 
 def _count_characters(text: str, start: int, end: int, own: str) -> tuple[int, int]:
-    """Return bounds in characters.
-
-    Versions before 2022 count UTF-16 code units: an emoji counts as two (Label Studio's issue
-    1347).
-    """
+    """Return bounds in characters: versions before 2022 count UTF-16 units (their issue 1347)."""
     if start < 0 or end < start or text[start:end] == own:
         return start, end
     units = text.encode("utf-16-le", "surrogatepass")

@@ -49,10 +49,7 @@ def read_record(
 
 
 def _is_binary(task: dict[str, Any]) -> bool:
-    """Return whether the interface asks about one span.
-
-    Older versions do not name the interface. Their tasks with tokens are manual.
-    """
+    """Return whether the interface asks about one span. Older tasks with tokens are manual."""
     if isinstance(flag := task.get("_is_binary"), bool):
         return flag
     view = task.get("_view_id")

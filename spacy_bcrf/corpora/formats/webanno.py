@@ -24,10 +24,7 @@ _VALUE = re.compile(r"(.*?)(?:\[(\d+)\])?")
 
 
 def read_sentences(path: Path, lines: Iterable[Line]) -> Iterator[Item]:
-    """Yield the sentences as fields for `jsonl.read_record`, each with file and line.
-
-    CorpusError if the file has no layer of named entities.
-    """
+    """Yield sentences for `jsonl.read_record`. CorpusError without a layer of named entities."""
     layers: dict[str, list[str]] = {}
     rows: list[Line] = []
     text = ""
