@@ -30,11 +30,10 @@ MAX_SIMILARITY = 0.8
 
 @dataclass(repr=False)
 class Audit(Result):
-    """Suspects of label errors.
+    """Suspects of label errors, and the numbers of documents and of annotated spans.
 
-    records: JSON values of each suspect, the most suspicious first: doc (index), text, start and
-    end (characters), label, kind, suggestion, p_gold, p_suggestion, score. n_docs, n_spans: numbers
-    of documents and of annotated spans.
+    records: JSON values by suspect, the most suspicious first: doc (index), text, start and end
+    (characters), label, kind, suggestion, p_gold, p_suggestion, score.
     """
 
     records: list[dict[str, Any]]

@@ -31,10 +31,7 @@ N_HASHES = 32
 
 
 class Reliability(NamedTuple):
-    """A reliability table: predictions in K bins of equal width, by confidence from 0 to 1.
-
-    confidence, accuracy: (K,) means of each bin, 0 for an empty bin. counts: (K,) predictions.
-    """
+    """Means (K,) of confidence and accuracy, and counts, in K bins of equal width from 0 to 1."""
 
     confidence: NDArray[np.float64]
     accuracy: NDArray[np.float64]
@@ -69,9 +66,8 @@ def expected_error(confidence: NDArray[np.floating], n_bins: int = 10, n: int = 
 class Calibration:
     """A component's predictions on gold examples, and their confidence at any temperature.
 
-    The components before it must have annotated the predicted documents.
-    ignore_annotation: see `PosteriorQueries`. ValueError if all labels of the gold documents are
-    unknown to the component.
+    The components before it have annotated the predicted documents. ignore_annotation: see
+    `PosteriorQueries`. ValueError if it knows none of the gold labels.
     """
 
     def __init__(
@@ -250,11 +246,10 @@ def calibrate(
 ) -> Calibrated:
     """Fit the temperature that calibrates a component's confidences, and set it.
 
-    From then on the component annotates confidences. Its config has the new settings too.
-
-    gold: documents outside of the training data. pipe: name of the component, None for the only
-    one. by: "label" or "length" adds Platt scaling of the reported confidences by group. n_bins: of
-    the reliability tables. ValueError for a component with a promise, and as from `Calibration`.
+    From then on the component annotates confidences. gold: documents outside of the training data.
+    pipe: name of the component, None for the only one. by: "label" or "length" adds Platt scaling
+    by group. n_bins: of the tables. ValueError for a component with a promise, and as from
+    `Calibration`.
     """
     name, labeler = find_labeler(nlp, pipe)
     if labeler.control:

@@ -13,11 +13,10 @@ from spacy_bcrf.pipeline.codecs.entities import EntityCodec
 def candidate_marginals(
     annotated: Annotated, candidates: Sequence[Candidate], codec: EntityCodec
 ) -> Marginals:
-    """Return the marginals of one annotator's weighted candidates, (n, T) and (n, T, T).
+    """Return the exact marginals (n, T) and (n, T, T) of one annotator's weighted candidates.
 
     One candidate of each group of overlapping ones is an entity, with the probability of its
-    weight, or none. The groups are independent. So the marginals are exact. ValueError names the
-    place if the weights of a group sum to more than 1.
+    weight, or none. ValueError names the place if the weights of a group sum to more than 1.
     """
     n, n_tags = len(annotated.doc), len(codec.tags)
     unary = np.zeros((n, n_tags), dtype="float32")

@@ -38,10 +38,8 @@ and the lattice."""
 class Combination:
     """The sum of the potentials of K components that predict the same tags.
 
-    pipes: trained components with the same codec and labels, all on the CPU.
-    examples: gold documents, annotated by all components before.
-
-    Raises ValueError if no example has gold annotation.
+    pipes: trained, on the CPU. examples: annotated by all components before. ValueError if none has
+    gold annotation.
     """
 
     def __init__(self, pipes: Sequence[SequenceLabeler], examples: Sequence[Example]) -> None:
@@ -269,9 +267,8 @@ def combine(
 ) -> Combined:
     """Sum the potentials of a component of several pipelines. Gold documents decide the weights.
 
-    pipelines: by name. All of them change: the first one gets the models of the others. pipe: name
-    of the component, None for the only one in common. ValueError unless they can be one component,
-    see `check_same`, and as from `Combination`.
+    pipelines: by name; all change. pipe: the component, None for the only one in common. ValueError
+    as from `check_same` and `Combination`.
     """
     name = _find_common(pipelines, pipe)
     check_same(name, pipelines)

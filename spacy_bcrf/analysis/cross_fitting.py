@@ -59,11 +59,10 @@ def train_sparse_chain(
 
 
 def fit_sparse_chain(nlp: Language, examples: Sequence[Example], passes: int) -> int:
-    """Train a pipeline whose only component is a sparse linear chain.
+    """Train a pipeline whose only component is a sparse chain. RETURNS the number of features.
 
-    RETURNS the number of features. All passes read the same arrays of features and gold, where
-    `nlp.update` would read each document again. Incorrect spans of several tokens need gradient
-    steps. Their documents are left out, with a warning.
+    All passes read the same arrays of features and gold. Documents with incorrect spans of several
+    tokens, which need gradient steps, are left out, with a warning.
     """
     nlp.initialize(lambda: examples)
     ((_, component),) = nlp.pipeline
@@ -119,11 +118,7 @@ def train_config(path: Path, docs: Sequence[Doc], labels: Sequence[str], name: s
 
 
 class Trainer(NamedTuple):
-    """How to train a pipeline for a fold.
-
-    name: of the component. train: returns the pipeline that it trained on documents. settings:
-    identifies the training in the files of the folds.
-    """
+    """A component's name, its training on documents, and settings that identify the training."""
 
     name: str
     train: Callable[[Sequence[Doc]], Language]

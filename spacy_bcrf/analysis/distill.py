@@ -46,9 +46,8 @@ HELD_OUT = 20
 class Distilled(Result):
     """A student. nlp: its pipeline. name: of the component. losses: mean loss a document by pass.
 
-    sources: what several annotators tell, see `aggregate`. agreement: by label, F of the student's
-    predictions against the teacher's on `n_held_out` documents that it did not learn.
-    n_reused: number of shards that an earlier call had labeled, of n_shards.
+    sources: see `aggregate`. agreement: F against the teacher's predictions by label, on
+    `n_held_out` documents that it did not learn. n_reused: shards that an earlier call had labeled.
     """
 
     nlp: Language
@@ -110,11 +109,10 @@ def distill(
 ) -> Distilled:
     """Train a sparse linear chain on the marginals of a trained pipeline on documents.
 
-    docs: without annotation, from the teacher's tokenizer. templates: a template set, by default
-    "pos" for tags, else "ner". rate: of AdaGrad. batch_size: documents in a step. shard_size:
-    documents in memory. folder: keeps the labeled shards, so that the same call resumes. identity:
-    of teacher and documents; another one than that of an earlier call is an error. corpus: its
-    name, for errors. ValueError without documents.
+    docs: without annotation, from the teacher's tokenizer. templates: a set, by default "pos" for
+    tags, else "ner". rate: of AdaGrad. batch_size: documents in a step. shard_size: documents in
+    memory. folder: keeps the labeled shards, so that the same call resumes. identity: of teacher
+    and documents, see `keep_identity`. corpus: its name, for errors. ValueError without documents.
     """
     name, labeler = find_labeler(teacher, pipe)
     own_tok2vec(teacher, name)
@@ -234,13 +232,10 @@ def learn(
     seed: int = 0,
     progress: str | None = None,
 ) -> list[float]:
-    """Learn from targets in several passes, each in a new random order.
+    """Learn from targets in random order. RETURNS the mean loss a document of each pass.
 
-    find_target: returns the target marginals of the documents with these indices.
-    batch_size: number of documents in a step, by default 1 for a sparse linear chain, else 8.
-    progress: title of the progress bar, None without.
-
-    Returns the mean loss a document of each pass.
+    find_target: returns the target marginals of the documents with these indices. batch_size: by
+    default 1 for a sparse linear chain, else 8. progress: title of the bar, None without.
     """
     if batch_size is None:
         batch_size = 8 if get_hooks(pipe.model).learn is None else 1

@@ -22,10 +22,9 @@ Vectors = NDArray[np.float32]
 def document_vectors(pipe: SequenceLabeler, docs: Sequence[Doc]) -> Vectors:
     """Return vectors (B, D) of length 1, or 0 for an empty document. O(B D) memory.
 
-    They are the mean of the token vectors if the model has an encoder. Otherwise they are the
-    boolean features, weighted by log(B / number of documents) and hashed with signs to N_BUCKETS
-    (Weinberger et al. 2009). All earlier components must have annotated the documents. ValueError
-    for a model that has neither.
+    They are the mean of the token vectors, or the boolean features, weighted by log(B / number of
+    documents) and hashed with signs to N_BUCKETS (Weinberger et al. 2009). Earlier components have
+    annotated the documents. ValueError for a model that has neither.
     """
     if "tok2vec" in pipe.model.ref_names:
         encoder: Any = pipe.model.get_ref("tok2vec")
@@ -64,10 +63,8 @@ def _hash_features(keys: Sequence[NDArray[np.uint64]]) -> NDArray[np.float64]:
 def facility_location(vectors: Vectors, weights: NDArray[np.floating], n: int) -> list[int]:
     """Return up to n documents that cover all documents, the best first.
 
-    Greedy maximization of sum_i weights[i] max_j max(0, cos(i, j)) over the chosen j, which is
-    at least 1 - 1/e times the best value. Lazy evaluation (Minoux 1978) gives the same choice as
-    the plain greedy algorithm. O(B^2) memory, O(n B^2) time at worst.
-
+    Greedy maximization of sum_i weights[i] max_j max(0, cos(i, j)) over the chosen j, at least 1 -
+    1/e times the best value, evaluated lazily (Minoux 1978). O(B^2) memory, O(n B^2) time at worst.
     vectors: (B, D) of length 1. weights: (B,) at least 0.
     """
     similarity = (vectors @ vectors.T).clip(min=0)

@@ -185,9 +185,8 @@ def find_judged(
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The pairs of D documents.
+    """The pairs of D documents, and the L labels of the counts, which include those of the pairs.
 
-    pairs: by document. labels: the L labels of the counts; they include all labels of the pairs.
     n_left_out: predicted spans that gold cannot judge, which no pair has.
     """
 

@@ -38,14 +38,12 @@ label, and the allowed tags (n, T) of the teacher, by the annotation of the teac
 def read_extension(
     pipe: SequenceLabeler, n_old: int, examples: Sequence[Example], chain: Potentials
 ) -> tuple[list[Extension], dict[int, str]]:
-    """Read the annotation of new labels.
+    """Read new labels: an extension for each example, and problems by example.
 
     pipe: the component with the new labels, which come last. n_old: number of the tags without
     them. chain: the teacher's, over these tags. A token without a tag has none of the new tags.
-
-    RETURNS an extension for each example, and problems by example: problems of
-    `SequenceLabeler.read_gold`, annotation that leaves open where the new labels are, and
-    annotation of old labels that the teacher's chain forbids.
+    Problems: of `read_gold`, new labels that are left open, old ones that the teacher's chain
+    forbids.
     """
     gold = pipe.read_gold(examples)
     problems = dict(gold.problems)
@@ -83,11 +81,9 @@ def read_extension(
 def extended_target(chain: Potentials, extensions: Sequence[Extension], n_tags: int) -> Marginals:
     """Return target marginals (N, n_tags) of a component with new labels.
 
-    chain: the teacher's, see `teacher_chain`, of the same documents.
-
-    The chain is conditioned on the annotation: a token of a new entity is O for the teacher, and
-    annotation of its own labels holds. Its marginals then move to the new tags, see
-    `chain.rename_tags`. Where the annotation is silent, the teacher decides alone.
+    chain: the teacher's, conditioned on the annotation: a token of a new entity is O for it. Its
+    marginals then move to the new tags, see `chain.rename_tags`. Where the annotation is silent,
+    the teacher decides alone.
     """
     xp = chain.xp
     tags, allowed = (np.concatenate(parts) for parts in zip(*extensions, strict=True))

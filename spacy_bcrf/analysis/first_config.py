@@ -93,14 +93,11 @@ def make_first_config(
 ) -> FirstConfig:
     """Make a config that fits a training corpus.
 
-    dev: the counts of the dev corpus, which must annotate what the components predict.
-    pipes: names in `FACTORIES`; by default those that the corpus annotates.
-    encoder: one of `ENCODERS`. docs/heads.md says when to take which.
-    clusters: a file of `python -m spacy bcrf clusters`, for sparse and hybrid.
-    transformer: the folder or name of a transformer.
-    scores: a source of `scores.token_scores`, for sparse and hybrid.
-    paths: the section [paths] of the config, such as train and dev.
-    ValueError names an option that the corpus or another option excludes.
+    dev: the counts of the dev corpus, which must annotate what the components predict. pipes: names
+    in `FACTORIES`, by default what the corpus annotates. encoder: one of `ENCODERS`. clusters: a
+    file of `clusters`. transformer: a folder or name. scores: a source of `scores.token_scores`.
+    paths: the section [paths]. ValueError names an option that the corpus or another option
+    excludes.
     """
     notes = [f"{corpus.docs:,} documents, {corpus.tokens:,} tokens"]
     named = {"train": "the corpus", "dev": "the dev corpus", **(paths or {})}

@@ -36,11 +36,10 @@ _N_SAMPLES = 16
 
 
 def describe_inputs(files: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """Return size, time of the last change, and hash of each file.
+    """Return size, time of the last change, and hash of each file: of 16 blocks of 64 KiB.
 
-    The hash is of 16 blocks of 64 KiB, from the first to the last. An object store has its own
-    hash, the etag. BulkError for a file that cannot
-    be read, or is a device: it may have no end.
+    An object store has its own hash, the etag. BulkError for a file that cannot be read, or a
+    device.
     """
     return {str(file): _describe_file(file) for file in files}
 
@@ -222,11 +221,10 @@ def open_manifest(
 ) -> Iterator[Manifest]:
     """Start a run in a new or empty folder, or go on with the run of the same identity.
 
-    identity: JSON values of what decides the output: inputs, model, options. suffix: the extension
-    of the shards. redo: whether shards with damaged or missing files, or lines of the log, count as
-    unfinished. ValueError for another identity, with the differences. BulkError if another process
-    writes to the folder on this machine, if the folder has other files or links, or if something is
-    damaged without `redo`.
+    identity: JSON values of what decides the output. suffix: of the shards. redo: shards with
+    damaged or missing files or lines count as unfinished. ValueError for another identity, with the
+    differences. BulkError if another process writes to the folder, for other files or links in it,
+    or if something is damaged without `redo`.
     """
     path = folder / "manifest.json"
     try:

@@ -18,14 +18,11 @@ Types = dict[str, Any]
 
 
 def find_meta_columns(files: Sequence[Path], columns: TextColumns, taken: Iterable[str]) -> bytes:
-    """Return the serialized Arrow schema of the meta columns.
+    """Return the serialized Arrow schema of the meta columns, which depends only on the files.
 
-    Parquet files give the types of their columns, headers of tables give columns of strings, and
-    the first SAMPLE records of all other files give columns of scalars. A column is left out if its
-    types differ, unless they are integers and floats, or if its name is in `taken` or has half a
-    surrogate pair. Its values stay JSON text, see `split_meta`.
-
-    The result depends only on the files. So all shards of a run, restarted or not, have it.
+    Parquet files give the types of their columns, headers of tables columns of strings, and the
+    first SAMPLE records of all other files columns of scalars. A column of different types other
+    than numbers, with a name in `taken` or half a surrogate pair stays JSON text, see `split_meta`.
     """
     pa = require("pyarrow", "parquet")
     found: Types = {}

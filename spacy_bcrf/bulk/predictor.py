@@ -15,9 +15,8 @@ Annotation = dict[str, Any]
 class Predictions(NamedTuple):
     """The predictions of all chosen components for one document.
 
-    doc: the annotated document. spans: entities, chunks, tags or words. alternatives: the n best
-    labelings, each with pipe, probability and spans. candidates: the spans of a recall promise.
-    dropped: predictions below the threshold of their component.
+    alternatives: the n best labelings, each with pipe, probability and spans. candidates: the spans
+    of a recall promise. dropped: predictions below the threshold of their component.
     """
 
     doc: Doc
@@ -30,9 +29,8 @@ class Predictions(NamedTuple):
 class Predictor:
     """Run a pipeline and collect the predictions of some components with their probabilities.
 
-    names: the components. n_alternatives: the number of labelings for each, 0 for none.
-    with_dropped: whether to predict once more without thresholds, to find dropped predictions.
-    ValueError if a component cannot give alternatives.
+    n_alternatives: labelings for each, 0 for none. with_dropped: whether to predict once more
+    without thresholds. ValueError if a component cannot give alternatives.
     """
 
     def __init__(

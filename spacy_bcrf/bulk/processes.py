@@ -72,10 +72,9 @@ def _serve(settings: Settings, connection: Any) -> None:
 
 
 class Child:
-    """A process that runs `target(argument, connection)`. It ends when its parent does.
+    """A process that runs a module's `target(argument, connection)` until its parent ends.
 
-    target: a function of a module. It must end when its connection does. OSError if the system
-    starts no process.
+    target must end when its connection does. OSError if the system starts no process.
     """
 
     def __init__(self, target: Callable[[Any, Any], None], argument: Any) -> None:

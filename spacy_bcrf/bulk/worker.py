@@ -37,11 +37,10 @@ class BulkError(Exception):
 class Settings:
     """What decides the output for given inputs.
 
-    model: folder or package. pipes: components to write. format: one of WRITERS. folder: of the
-    shards. with_text: whether to write the text. n_alternatives: labelings of each document.
-    with_dropped: whether to write predictions below a threshold. max_length: the longest text in
-    characters, None for the pipeline's. meta_columns: of `find_meta_columns`, for Parquet. timeout:
-    seconds for each document, 0 for no limit.
+    model: folder or package. pipes: components to write. folder: of the shards. n_alternatives:
+    labelings of each document. with_dropped: whether to write predictions below a threshold.
+    max_length: longest text, None for the pipeline's. meta_columns: of `find_meta_columns`.
+    timeout: seconds for each document, 0 for no limit.
     """
 
     model: str
@@ -88,8 +87,7 @@ class Worker:
         """Annotate a shard and write its file atomically.
 
         A document that cannot be annotated or written is a failure. BulkError names a file that
-        cannot be written. The memory zone frees the strings of the documents: memory does not grow
-        with the vocabulary of the input.
+        cannot be written. The memory zone frees the strings of the documents.
         """
         path = self.settings.folder / f"{shard.number:06d}.{self.settings.format}"
         try:

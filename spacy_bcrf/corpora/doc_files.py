@@ -52,9 +52,8 @@ def read_shuffled(
 ) -> Iterator[Doc]:
     """Yield the documents of files in random order, with one file and a buffer in memory.
 
-    The files come in random order. Each document takes the place of a random one of the
-    `buffer_size` documents in the buffer, which is yielded. So documents of one file stay near each
-    other if the buffer is smaller than the file. CorpusError as for `read_docs`.
+    Each document takes the place of a random one of `buffer_size`, which is yielded. CorpusError as
+    for `read_docs`.
     """
     buffer: list[Doc] = []
     for doc in _read_files(rng.sample(files, len(files)), vocab):

@@ -37,10 +37,9 @@ class Tokenizer(Protocol):
 
 
 class Made(NamedTuple):
-    """A Doc, and what it lacks of its record.
+    """A Doc with its different spans, and a problem for each span of its record that it lacks.
 
-    entities, ambiguous, rejected: numbers of different spans that it has. left_out: a problem for
-    each span that it lacks. n_trimmed: spans that lost white space at their ends.
+    n_trimmed: spans that lost white space at their ends.
     """
 
     doc: Doc

@@ -15,10 +15,9 @@ from spacy_bcrf.corpora.doc_files import find_files, read_docs, read_shuffled
 
 @dataclass(frozen=True)
 class Part:
-    """One corpus.
+    """One corpus. path: a `.spacy` file or a folder of them. weight: of its examples.
 
-    path: a `.spacy` file or a folder of them. annotated_labels: the only labels annotated in the
-    corpus; None to keep `doc._.annotated_labels`. weight: relative frequency of its examples.
+    annotated_labels: the only labels annotated; None to keep `doc._.annotated_labels`.
     """
 
     path: Path

@@ -13,11 +13,7 @@ class Ignored(Exception):
 
 
 class RecordSpan(NamedTuple):
-    """A span of a record.
-
-    start, end: characters, or tokens in a record without text; `end` is exclusive. labels: the
-    possible labels; empty for any label.
-    """
+    """A span in characters, or in tokens without text. labels: possible ones, none for any."""
 
     start: int
     end: int
@@ -28,9 +24,8 @@ class RecordSpan(NamedTuple):
 class Record:
     """A document of W words, if it is tokenized, with its entity annotation.
 
-    places: file and line of each source. text: None if only the words are known. words: None if the
-    text is not tokenized. rejected: spans that are no entity of their labels. complete: whether
-    tokens outside of all spans are O, not missing.
+    places: file and line of each source. text, words: None if unknown. rejected: spans that are no
+    entity of their labels. complete: whether tokens outside of all spans are O, not missing.
     """
 
     places: list[str]

@@ -109,11 +109,9 @@ Advance = Callable[[int], object]
 def find_inputs(inputs: Sequence[str], output: Path | None = None) -> tuple[list[Path], int]:
     """Return the files of paths, folders, globs and URLs, and the number of other files in folders.
 
-    The files of a folder or glob are sorted, without files of `output` and names that start with a
-    dot. output: the absolute path of a folder that a run writes to.
-
-    ValueError for a path that does not exist or is in `output`, for an unknown extension and for a
-    file that is given twice.
+    The files of a folder or glob are sorted, without files of `output`, the absolute path of a
+    run's folder, and names that start with a dot. ValueError for a path that does not exist or is
+    in `output`, an unknown extension, and a file that is given twice.
     """
     files: list[Path] = []
     n_skipped = 0

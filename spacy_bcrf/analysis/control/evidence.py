@@ -65,8 +65,7 @@ class Loss(NamedTuple):
     def p_values(self, excess: Floats, risk: float, level: float) -> Floats:
         """Return p-values (K,). The kind of loss alone chooses the test, not the data.
 
-        Losses of 0 and 1 have an exact one. Bets are better where documents weigh differently, and
-        the Hoeffding-Bentkus bound where they weigh the same.
+        Losses of 0 and 1 have an exact one. Bets are better where documents weigh differently.
         """
         if self.unit == "document":
             return binomial_p_values(excess, risk)
@@ -94,9 +93,8 @@ def describe_promise(kind: str, promise: Promise, unit: str) -> str:
 
 
 class Kept(NamedTuple):
-    """A promise, its threshold and what the gold documents say about it.
+    """A promise, its threshold, and what the n_docs gold documents with such units reach.
 
-    n_docs: documents with units of these labels. measured: their precision or recall.
     share: the share of units that reach the threshold.
     """
 
@@ -111,10 +109,8 @@ class Evidence:
     """The units of gold documents that a promise is about, with their posteriors.
 
     precision: predictions that gold can judge. recall: gold spans with a label of the component;
-    one that no prediction can match has the posterior 0. The components before it must have
-    annotated the predicted documents.
-
-    ValueError if all gold labels are unknown to the component, or if no document has a unit.
+    one that no prediction can match has the posterior 0. The components before it have annotated
+    the documents. ValueError if it knows no gold label, or without a unit.
     """
 
     def __init__(self, pipe: Any, examples: Sequence[Example], promise: str) -> None:
@@ -168,12 +164,10 @@ def fit_threshold(
 ) -> Kept:
     """Return the boldest threshold that keeps a promise with probability 1 - level.
 
-    By default, the risk is the mean over documents with units of the share of wrong units. The
-    units are a document's predictions from the threshold on, or its gold spans. A gold span below
-    the threshold is wrong. The bound of the risk is 1 - value. The documents must be exchangeable
-    with future documents, and unknown to the model.
-
-    kind: "precision" or "recall". ValueError if no threshold of GRIDS keeps the promise.
+    The units are a document's predictions from the threshold on, or its gold spans; one below it is
+    wrong. The bound of the risk, see `Loss`, is 1 - value. The documents must be exchangeable with
+    future documents, and unknown to the model. kind: "precision" or "recall". ValueError if no
+    threshold of GRIDS keeps the promise.
     """
     thresholds = GRIDS[kind]
     occupied = np.unique(units.docs)

@@ -47,9 +47,8 @@ SHAPES = ((_J, 40), (_J, 40), (2, _J), (_J, 2, 4), (_J,))
 
 
 class Comparison(NamedTuple):
-    """A measure of new documents and of the reference.
+    """Means of a measure, of new documents and of the reference, with Holm's p of two samples.
 
-    means: over the documents where it is defined. p: of the two-sample test, Holm's correction.
     evidence: the largest capital of a bet that they differ, divided by the number of measures.
     """
 

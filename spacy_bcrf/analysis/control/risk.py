@@ -77,10 +77,9 @@ def count_units(kind: str, units: Units, thresholds: Floats) -> Counts:
 def excess_losses(counts: Counts, risk: float, max_units: int) -> Floats:
     """Return the excess (D, K) of each document's loss over the risk, in [-risk, 1 - risk].
 
-    A document with n units weighs min(n, max_units) / max_units; one without units weighs nothing.
-    The mean is at most 0 where the weighted mean of the documents' shares of wrong units is at most
-    the risk. With max_units = 1 all documents with units weigh the same. If no document has more
-    than max_units units, the weighted mean is the share of wrong units in the corpus.
+    A document with n units weighs min(n, max_units) / max_units. The mean is at most 0 where the
+    weighted mean of the documents' shares of wrong units is at most the risk: that of the corpus,
+    if no document has more than max_units units.
     """
     weights = counts.total.clip(max=max_units) / max_units
     return weights * (counts.wrong / counts.total.clip(min=1) - risk)
@@ -135,14 +134,12 @@ def binomial_interval(wrong: int, n: int, level: float = 0.05) -> tuple[float, f
 
 
 def betting_p_values(excess: Floats, risk: float, level: float) -> Floats:
-    """Return p-values (K,) of the same hypotheses from bets that the excess is below 0.
+    """Return p-values (K,) of the same hypotheses from bets that the excess is below 0. O(D K).
 
-    Waudby-Smith and Ramdas (2023). A document with the excess x multiplies the capital by
-    1 - bet x, and p is 1 / the largest capital, by Ville's inequality. Half of the capital follows
-    the bets of aGRAPA, half the predictable plug-in bets for this level; both know earlier
-    documents only. The documents come in a random order, whose seed is fixed. Unlike
-    `hoeffding_bentkus_p_values`, the bound uses the small variance of documents with small weights.
-    O(D K).
+    Waudby-Smith and Ramdas (2023). A document with the excess x multiplies the capital by 1 - bet
+    x, and p is 1 / the largest capital (Ville). Half of it follows the bets of aGRAPA, half the
+    plug-in bets for this level; both know earlier documents only, in a fixed random order. The
+    bound uses the small variance of documents with small weights.
     """
     x = -excess[np.random.default_rng(0).permutation(len(excess))]
     counts = (x != 0).cumsum(0)
@@ -180,9 +177,8 @@ def last_certified(p_values: Floats, budgets: Sequence[float] | Floats) -> int |
     """Return the index of the last hypothesis of a sequence that can be rejected; None without any.
 
     The fallback procedure (Wiens 2003): hypothesis k is rejected if its p-value is at most its
-    budget plus the budget that the rejections directly before it hand on. The probability to reject
-    any true hypothesis is at most the sum of the budgets. With the whole budget at the first
-    hypothesis, this is fixed-sequence testing.
+    budget plus what the rejections directly before it hand on. The probability to reject any true
+    hypothesis is at most the sum of the budgets.
     """
     certified, budget = None, 0.0
     for k, (p, own) in enumerate(zip(p_values, budgets, strict=True)):
@@ -204,12 +200,10 @@ def estimate_documents(
 ) -> int | None:
     """Return the number of documents like these that rejects a hypothesis in half of the cases.
 
-    It is the smallest number of the hypotheses with a budget of their own, with which
-    `last_certified` can start. Each one counts half a wrong document more than it has, because the
-    best of several thresholds looks better than it is. The number is of rows of `excess`, of which
-    only a share reaches a threshold. None if it is above MAX_DOCUMENTS.
-
-    excess: (D, K). budgets: (K,), see `last_certified`. betting: for `betting_p_values`.
+    The smallest number of the hypotheses with a budget of their own. Each one counts half a wrong
+    document more than it has, because the best of several thresholds looks better than it is. None
+    if it is above MAX_DOCUMENTS. excess: (D, K). budgets: (K,), see `last_certified`. betting: for
+    `betting_p_values`.
     """
     excess, budgets = excess[:, budgets > 0], budgets[budgets > 0]
     n, means = _mean_losses(excess, risk)

@@ -45,9 +45,8 @@ def split_promise(
 ) -> list[Promise]:
     """Return the promises: one of each group in `of_labels`, and one of all other labels together.
 
-    of_labels: by `Labels`. Bonferroni: each promise may be broken with probability (1 - confidence)
-    / number of promises. ValueError for unknown labels, for a label with two promises, and for
-    numbers that are not between 0 and 1.
+    of_labels: by `Labels`. Bonferroni: each promise has an equal part of 1 - confidence. ValueError
+    for labels that are unknown or have two promises, and numbers that are not between 0 and 1.
     """
     groups = {(key,) if isinstance(key, str) else tuple(key): x for key, x in of_labels.items()}
     named = {"confidence": confidence, **{", ".join(key): x for key, x in groups.items()}}
@@ -71,11 +70,10 @@ def split_promise(
 
 @dataclass(repr=False)
 class Controlled(Result):
-    """A component with a promise.
+    """A component with promises of a kind, precision or recall, and their thresholds.
 
-    name: of the component. kind: "precision" or "recall". kept: the promises and their thresholds.
-    n_docs: number of gold documents. n_candidates: number of candidate spans in them. notes: doubts
-    about the gold documents.
+    n_docs, n_candidates: numbers of gold documents and of candidate spans in them. notes: doubts
+    about the documents.
     """
 
     name: str
@@ -129,14 +127,10 @@ def control(
     """Find posterior thresholds that keep a promise on new documents, and set them.
 
     The promise holds for documents from the same source as `gold`, which neither training nor
-    `calibrate` has seen.
-
-    recall, precision: the promised value, one of them. of_labels: promises of single labels, or of
-    tuples of labels. confidence: the probability that all promises are kept. unit: "span", the mean
-    over documents of their recall or precision; "document", the share of the documents with gold
-    spans of which none is missed, or of the documents with predictions of which none is wrong.
-    max_units: see `Loss`. ValueError as from `check_unseen`, `split_promise`, `Loss.check`,
-    `Evidence` and `fit_threshold`.
+    `calibrate` has seen. recall, precision: the promised value, one of them. of_labels: promises of
+    labels or tuples of labels. confidence: that all promises are kept. unit, max_units: see `Loss`.
+    ValueError as from `check_unseen`, `split_promise`, `Loss.check`, `Evidence` and
+    `fit_threshold`.
     """
     if (recall is None) == (precision is None):
         raise ValueError("expected either recall or precision, such as precision 0.95")

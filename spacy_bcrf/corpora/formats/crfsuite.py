@@ -23,10 +23,9 @@ _SPAN_TAG = re.compile(r"O$|[BILUES]-.")
 def read_crfsuite(lines: Iterable[Line]) -> Iterator[tuple[Sentence, list[list[str]]]]:
     """Yield the sequences of a file, with the features of each token.
 
-    Labels are tags. If all labels of a sequence look like entity tags (O, B-NP), they are entity
-    tags too. The word of a token is the value of its feature `w[0]=word`, as in CRFsuite's own
-    examples, else `_`. CorpusError names the first line without a label, or with a feature whose
-    value is not 1: linear chains have boolean features.
+    Labels are tags, and entity tags too if all look so (O, B-NP). The word is the value of the
+    feature `w[0]=word`, else `_`. CorpusError names the first line without a label, or with a
+    feature whose value is not 1: linear chains have boolean features.
     """
     sentence = Sentence()
     features: list[list[str]] = []
