@@ -5,12 +5,15 @@ from typing import Annotated
 
 import spacy
 import typer
-from spacy.cli._util import Arg, Opt
+from spacy.cli._util import Arg
 from spacy.util import load_config, minibatch
 from tqdm import tqdm
 
 from .errors import spacy_command
 from .paths import check_corpus, read_corpus
+
+BATCH_SIZE = 32
+"""Documents that a source reads at once. A killed command loses a batch."""
 
 
 def scores_cli(
@@ -18,10 +21,6 @@ def scores_cli(
         Path, Arg(help="A training config or a trained pipeline with a setting scores", exists=True)
     ],
     corpora: Annotated[list[Path], Arg(help="Corpora, .spacy", exists=True)],
-    cache: Annotated[
-        Path | None, Opt(help="File that keeps the scores of sources without a setting cache")
-    ] = None,
-    batch_size: Annotated[int, Opt(help="Documents that a source reads at once", min=1)] = 32,
 ) -> str:
     """
     Run foreign taggers once and keep their scores in a file, so that training reads them. A
@@ -37,12 +36,9 @@ def scores_cli(
         raise ValueError(f"{file}: no component has the setting scores")
     for source in found:
         if source.get("cache") is None:
-            if cache is None:
-                raise ValueError(
-                    f"{file}: scores {source.get('name')!r} has no cache. Set cache to the name of "
-                    "a file, or give --cache"
-                )
-            source["cache"] = str(cache)
+            raise ValueError(
+                f"{file}: scores {source.get('name')!r} has no cache. Set it to a file"
+            )
     for corpus in corpora:
         check_corpus(corpus)
     nlp = spacy.blank("xx")
@@ -52,7 +48,7 @@ def scores_cli(
         # Training asks for texts without the annotation of the corpus.
         docs = (copy_words(doc, nlp) for corpus in corpora for doc in read_corpus(corpus))
         with tqdm(desc=scorer.name, unit="docs", disable=None) as bar:
-            for batch in minibatch(docs, batch_size):
+            for batch in minibatch(docs, BATCH_SIZE):
                 for scores in scorer.find(batch):
                     n_texts += 1
                     n_tokens += len(scores.values)

@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +16,14 @@ from .foreign_labels import split_label
 
 # From the last tag's kind to the next one's: outside, inside an entity, at its end.
 _PAIRS = {
-    "background_stay": ("O", "O"),
-    "background_to_start": ("O", "BUS"),
-    "inside_to_continue": ("BI", "I"),
-    "inside_to_end": ("BI", "LE"),
-    "end_to_background": ("LEUS", "O"),
-    "end_to_start": ("LEUS", "BUS"),
+    "transition_bias_background_stay": ("O", "O"),
+    "transition_bias_background_to_start": ("O", "BUS"),
+    "transition_bias_inside_to_continue": ("BI", "I"),
+    "transition_bias_inside_to_end": ("BI", "LE"),
+    "transition_bias_end_to_background": ("LEUS", "O"),
+    "transition_bias_end_to_start": ("LEUS", "BUS"),
 }
-NAMES = tuple(f"transition_bias_{name}" for name in _PAIRS)
+NAMES = tuple(_PAIRS)
 
 
 def read_biases(path: str | Path, point: str = "default") -> dict[str, float]:
@@ -43,36 +43,29 @@ def read_biases(path: str | Path, point: str = "default") -> dict[str, float]:
 
 def write_biases(
     path: str | Path, transitions: NDArray, tags: Sequence[str], point: str = "default"
-) -> dict[str, float]:
+) -> None:
     """Add an operating point to a file: the mean of the transitions (T, T) that share a bias.
 
     The biases equal the transitions if those of each kind are equal, see `spread_biases`.
     """
     file = Path(path)
     points = json.loads(file.read_text(encoding="utf8")) if file.is_file() else {}
-    biases = {
-        name: float(transitions[mask].mean()) if mask.any() else 0.0
-        for name, mask in zip(NAMES, _masks(tags), strict=True)
-    }
-    points.setdefault("operating_points", {})[point] = {"biases": biases}
+    means = {k: float(transitions[at].mean()) if at.any() else 0.0 for k, at in _masks(tags)}
+    points.setdefault("operating_points", {})[point] = {"biases": means}
     write_text(file, json.dumps(points, indent=2) + "\n")
-    return biases
 
 
 def spread_biases(biases: Mapping[str, float], tags: Sequence[str]) -> NDArray[np.float32]:
     """Return the transitions (T, T), `[from, to]`, of tags of the scheme BILUO or BIES."""
     transitions = np.zeros((len(tags), len(tags)), dtype="float32")
-    for name, mask in zip(NAMES, _masks(tags), strict=True):
+    for name, mask in _masks(tags):
         transitions[mask] = biases[name]
     return transitions
 
 
-def _masks(tags: Sequence[str]) -> list[NDArray[np.bool_]]:
+def _masks(tags: Sequence[str]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     prefixes = [split_label(tag)[0] or tag for tag in tags]
     names = np.array([split_label(tag)[1] for tag in tags])
-    same = names[:, None] == names
-    masks = []
-    for old, new in _PAIRS.values():
+    for name, (old, new) in _PAIRS.items():
         mask = np.outer([p in old for p in prefixes], [p in new for p in prefixes])
-        masks.append(mask & same if old == "BI" else mask)
-    return masks
+        yield name, mask & (names[:, None] == names) if old == "BI" else mask

@@ -19,7 +19,7 @@ def guess_source(path: str, name: str = "source") -> dict[str, Any]:
         function = "SpanScores"
     elif (found / "meta.json").is_file() or (not found.exists() and is_package(path)):
         function = "PipelineScores"
-    elif not _has_labels(found):
+    elif not (found / "config.json").is_file() or "id2label" not in read_config(found):
         raise ValueError(
             f"{path}: expected the folder of a token classifier, whose config.json has id2label; a "
             "spaCy pipeline; or a file of spans, .jsonl"
@@ -28,10 +28,6 @@ def guess_source(path: str, name: str = "source") -> dict[str, Any]:
         has_weights = any(any(found.glob(kind)) for kind in WEIGHTS)
         function = "HuggingFaceScores" if has_weights else "OnnxScores"
     return {"name": name, "@misc": f"spacy-bcrf.{function}.v1", "path": path}
-
-
-def _has_labels(folder: Path) -> bool:
-    return (folder / "config.json").is_file() and "id2label" in read_config(folder)
 
 
 def find_sources(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -127,16 +127,17 @@ def test_a_pipeline_replaces_no_folder(spans, tmp_path):
 
 
 def test_training_finds_the_scores_of_a_corpus_with_sentences(spans, tmp_path):
-    config, path = tmp_path / "config.cfg", tmp_path / "scores.sqlite"
+    config = tmp_path / "config.cfg"
     source = {"name": "a", "@misc": "spacy-bcrf.SpanScores.v1", "path": str(spans)}
+    source["cache"] = str(tmp_path / "scores.sqlite")
     nlp = spacy.blank("en")
     model = {"@architectures": "spacy-bcrf.ScoreHead.v1", "scores": [source]}
     nlp.add_pipe("bcrf_ner", config={"model": model})
     nlp.config.to_disk(config)
     doc = Doc(nlp.vocab, WORDS, sent_starts=[True, False, False, False])
     DocBin(docs=[doc]).to_disk(tmp_path / "a.spacy")
-    run(config, tmp_path / "a.spacy", "--cache", path)
-    scorer = Scorer(source | {"cache": str(path)})
+    run(config, tmp_path / "a.spacy")
+    scorer = Scorer(source)
     scorer.source.load = lambda: pytest.fail("scored again")
     scorer.find([Doc(nlp.vocab, WORDS)])
 
@@ -173,6 +174,4 @@ def test_configs_without_scores_or_cache(corpus, spans, tmp_path):
     assert "no component has the setting scores" in run(config, corpus, exit_code=1).output
     init("-o", tmp_path / "model", "--scores", spans)
     found = run(tmp_path / "model", corpus, exit_code=1)
-    assert "has no cache" in found.output
-    found = run(tmp_path / "model", corpus, "--cache", tmp_path / "kept")
-    assert "kept in" in found.stdout
+    assert "has no cache. Set it to a file" in found.output
