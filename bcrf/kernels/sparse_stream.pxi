@@ -44,12 +44,14 @@ cdef class Stream:
 
     cdef CStream* c
     cdef int n_tags, n_chains
+    cdef bint has_posterior
 
     def __cinit__(self, transitions, closed, starts, goes_on, int outside, double temperature):
         cdef StreamSpec spec
         _, _, self.n_chains, self.n_tags = closed.shape
         spec.chains, spec.tags, spec.outside = self.n_chains, self.n_tags, outside
         spec.in_float, spec.posterior = transitions.dtype == "float32", temperature > 0
+        self.has_posterior = spec.posterior
         spec.scale = 1 / temperature if temperature else 1
         spec.edges, spec.closed = transitions.ravel().tolist(), closed.ravel().tolist()
         spec.starts, spec.goes_on = starts.tolist(), goes_on.tolist()
@@ -124,7 +126,7 @@ cdef class Stream:
         for tag in path:
             if not 0 <= tag < self.n_tags:
                 raise IndexError(f"tag {tag} of {self.n_tags}")
-        if (not 0 <= chain < self.n_chains or inside >= self.n_tags or path.empty() or
+        if (not self.has_posterior or not 0 <= chain < self.n_chains or inside >= self.n_tags or path.empty() or
                 not self.c.first() <= start <= self.c.length() - <long long>path.size()):
             raise IndexError(f"{len(tags)} tags of chain {chain} at token {start}")
         self.c.bound(chain, start, path, inside, low, high)
@@ -141,7 +143,7 @@ cdef class Stream:
         cdef long long i, end, length = self.c.length()
         cdef int c, k, after
         if (tags.shape[0] != 4 or tags.shape[1] != least.shape[1] or
-                self.n_chains != least.shape[0]):
+                self.n_chains != least.shape[0] or not self.has_posterior):
             raise ValueError(f"least is {(least.shape[0], least.shape[1])}")
         for k in range(4):
             check_ids("tags", tags[k], 0, self.n_tags)

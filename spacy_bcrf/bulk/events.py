@@ -64,20 +64,20 @@ class RedactedEvents(_Base):
             n += len(piece)
             if n > most:
                 raise ValueError(f"the text has more than {most} characters")
-            if text := await self._run(partial(stream.feed, piece)):
+            if text := await self._run(partial(stream.feed, piece), len(piece)):
                 await tell("text", text=text)
-        rest, report = await self._run(stream.close)
+        rest, report = await self._run(stream.close, 0)
         if rest:
             await tell("text", text=rest)
         redacted, late, _ = report
         counts = {"replacements": len(redacted.spans), "left": len(redacted.left)}
         await tell("end", **counts, late=len(late))
 
-    async def _run(self, work: Callable[[], Any]) -> Any:
+    async def _run(self, work: Callable[[], Any], n_characters: int) -> Any:
         """Return what a function returns. TookTooLongError if its tokenizer takes too long."""
 
         def limited() -> Any:
-            with time_limit(self._server.limits.seconds):
+            with self._server.zone(n_characters), time_limit(self._server.limits.seconds):
                 return work()
 
         return await self._server.run(limited)

@@ -74,7 +74,7 @@ class Server:
         self._n_characters = 0
         watch_tokenizer(nlp)
 
-    def _zone(self, n_characters: int) -> AbstractContextManager:
+    def zone(self, n_characters: int) -> AbstractContextManager:
         """Return a memory zone for texts of so many characters, or none during the warm-up."""
         self._n_characters += n_characters
         return self.nlp.memory_zone() if self._n_characters > WARM_UP else nullcontext()
@@ -92,7 +92,7 @@ class Server:
 
     def annotate(self, texts: Sequence[str]) -> list[list[Annotation] | Exception]:
         """Return the annotation of each text, or the exception of a text that fails alone."""
-        with self._zone(sum(map(len, texts))):
+        with self.zone(sum(map(len, texts))):
             docs = [self._tokenize(text) for text in texts]
             good = [doc for doc in docs if isinstance(doc, Doc)]
             found = iter(predict_in_parts(self._predict, good, _report) if good else [])
@@ -143,7 +143,7 @@ class Server:
         """
 
         def render() -> str:
-            with self._zone(len(text)), time_limit(self.limits.seconds):
+            with self.zone(len(text)), time_limit(self.limits.seconds):
                 return page(text)
 
         async def answer() -> str:

@@ -145,7 +145,6 @@ class Stream:
             n_tags=learner.n_tags,
             n_chains=learner.n_chains,
         )
-        self._find_word = pipe.vocab.strings.__getitem__
         offsets = [part.offset for template in features.templates for part in template.parts]
         # The scores of a window's first and last token are those of the ends of a text.
         self._before, self._after = max(1, -min(offsets)), max(1, *offsets, 0)
@@ -158,7 +157,7 @@ class Stream:
         self._table = np.zeros((0, len(self._columns)), dtype="uint64")
         self._first = 0
         self._sentence = [k for k, column in enumerate(self._columns) if column == SENT_START]
-        # Of tokens that are not released or may be in a span: words with blanks, and lengths.
+        # Of tokens in the table, not released or maybe in a span: words with blanks, and lengths.
         self._words: list[str] = []
         self._sizes: list[int] = []
         self._words_first = self._words_char = self._released = 0
@@ -245,7 +244,8 @@ class Stream:
             return
         values = tokens.to_array(self._columns)
         if not is_split and self._first + len(self._table):
-            values[0, self._sentence] = 0
+            for column in self._sentence:  # NumPy is slow for a list of them
+                values[0, column] = 0
         self._table = np.concatenate([self._table, values])
         self._words += [token.text_with_ws for token in tokens]
         self._sizes += values[:, self._n_features].tolist()
@@ -269,6 +269,11 @@ class Stream:
         self._table, self._first = table[keep - first :], keep
         return self._release(found)
 
+    def _find_word(self, orth: int) -> str:
+        """Return a word of the table. The strings of the vocabulary may be gone: memory zones."""
+        k = self._first + self._table[:, 0].tolist().index(orth) - self._words_first
+        return self._words[k][: self._sizes[k]]
+
     def _release(self, complete: list[tuple[int, int, int, int]]) -> Final:
         chain, end = self._chain, self._chain.final
         for i, start, stop, tag in complete:
@@ -290,14 +295,14 @@ class Stream:
         tags = [] if self._codec.n_chains > 1 else self._name_tags(self._released, end)
         self._released = end
         # Tokens before `first` are in no span that is still to come.
-        n = min([end, chain.undecided, *(start for start, *_ in self._waiting)]) - first
-        if n:
-            chain.drop(first + n)
+        keep = min([end, chain.undecided, *(start for start, *_ in self._waiting)])
+        chain.drop(keep)
+        if (n := min(keep, self._first) - first) > 0:
             self._words_char += sum(map(len, self._words[:n]))
             del self._words[:n], self._sizes[:n]
             self._words_first += n
             self._dropped = [span for span in self._dropped if span[1] > end]
-            for found in (self._known, self._promised):
+            for found in filter(None, (self._known, self._promised)):
                 found -= {span for span in found if span[0] < chain.first}
         return Final(words, tags, spans, candidates, inside)
 

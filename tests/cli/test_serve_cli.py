@@ -382,6 +382,10 @@ def test_redacted_events():
     )
     assert (last, report) == ("end", {"replacements": 4, "left": 0, "late": 0})
     assert post(b"Ann saw \xff")[-1][0] == "error"
+    with pytest.MonkeyPatch.context() as patch:  # after the warm-up, strings do not stay
+        patch.setattr("spacy_bcrf.bulk.server.WARM_UP", 0)
+        assert post(b"Ann saw newword17 in Ro", b"me and newword18 .")[-1][0] == "end"
+    assert "newword17" not in nlp.vocab.strings and "newword18" not in nlp.vocab.strings
     assert "more than 100000 characters" in post(b"Ann " * 30_000)[-1][1]["detail"]
     # One feed or close of a text of prefixes takes long in spaCy's tokenizer.
     for end in (b" a ", b""):

@@ -204,6 +204,25 @@ def test_a_part_of_a_document() -> None:
     assert tags == [pipe.tags[tag] for tag in pipe.predict([part])[0].tags.tolist()]
 
 
+def test_memory_zones_keep_no_strings() -> None:
+    """Each piece may have a zone of its own: a stream keeps its words itself."""
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("bcrf_ner", name="x")
+    nlp.from_bytes(pipeline("ner").to_bytes())
+    text = "Ann met newword1 in newplace2 and newname3 left newplace2 . Bob met newname4"
+    stream = nlp.get_pipe("x").stream(nlp.tokenizer)
+    known, found = len(nlp.vocab.strings), []
+    for at in range(0, len(text), 5):
+        with nlp.memory_zone():
+            found.append(stream.feed(text[at : at + 5]))
+    with nlp.memory_zone():
+        found.append(stream.close())
+    assert len(nlp.vocab.strings) == known
+    doc = nlp.make_doc(text)
+    tags = [tag for final in found for tag in final.tags]
+    assert tags == [nlp.get_pipe("x").tags[tag] for tag in nlp.get_pipe("x").predict([doc])[0].tags]
+
+
 def test_errors_lose_nothing() -> None:
     nlp = pipeline("ner")
     pipe = nlp.get_pipe("x")

@@ -209,7 +209,8 @@ class Stream {
     void add(const float* given, int kind, bool is_last) {
         const int T = spec_.tags, C = spec_.chains;
         const bool is_first = length() == 0;
-        Token token{kind, Row(size_t(C) * T), Row(size_t(C) * T), std::vector<int>(size_t(C) * T), std::vector<int>(C, -1)};
+        const size_t n = spec_.posterior ? size_t(C) * T : 0;
+        Token token{kind, Row(n), Row(n), std::vector<int>(size_t(C) * T), std::vector<int>(C, -1)};
         Row best(size_t(C) * T);
         for (int c = 0; c < C; ++c) {
             double top = NEVER, most_forward = NEVER;
@@ -220,7 +221,7 @@ class Stream {
                 const auto closed = [&](int place) { return spec_.closed[(place * StreamSpec::KINDS + kind) * size_t(C) * T + k]; };
                 const bool never = is_first ? closed(0) : closed(1);
                 double score = never || (is_last && closed(2)) ? NEVER : double(given[k]);
-                token.scores[k] = token.forward[k] = score * spec_.scale;
+                if (spec_.posterior) token.scores[k] = token.forward[k] = score * spec_.scale;
                 if (!is_first) {
                     const Token& before = tokens_.back();
                     double most;
@@ -233,13 +234,13 @@ class Stream {
                 }
                 best[k] = score;
                 top = std::max(top, score);
-                most_forward = std::max(most_forward, token.forward[k]);
+                if (spec_.posterior) most_forward = std::max(most_forward, token.forward[k]);
             }
             if (top == NEVER) throw std::invalid_argument("no labeling is allowed");
             for (int t = 0; t < T; ++t) {
                 // The same operations as those of Viterbi, so that ties and rounding agree.
                 if (!is_first) best[size_t(c) * T + t] = rounded(best[size_t(c) * T + t] - top);
-                token.forward[size_t(c) * T + t] -= most_forward;
+                if (spec_.posterior) token.forward[size_t(c) * T + t] -= most_forward;
             }
         }
         best_ = std::move(best);
