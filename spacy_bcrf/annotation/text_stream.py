@@ -1,10 +1,19 @@
-"""Tokens of a text that arrives in pieces: those that no later character can change."""
+"""Tokens of a text that arrives in pieces: those that no later character can change.
+
+A stream takes a piece by `feed`, which returns the tokens that are final, None without any, and
+raises ValueError for a lone surrogate and `LONGEST` characters without a blank; it then stays as it
+was. `close` returns the rest. The tokens of the documents are those of the whole text.
+
+spaCy's tokenizer splits at whitespace first: a word is final at the blank behind it, unless its end
+may begin a special case that goes on behind the blank. A cluster of `CharTokenizer` is final when
+the next one has begun.
+"""
 
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import accumulate, islice
-from typing import Any, Protocol
+from itertools import islice
+from typing import Any
 
 from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
 from spacy.tokens import Doc
@@ -23,26 +32,7 @@ _READERS = ("prefix_search", "suffix_search", "infix_finditer", "token_match", "
 _BLANK = re.compile(r"\s")
 
 
-class TextStream(Protocol):
-    """A text in pieces. The tokens of the documents are those of the whole text.
-
-    spaCy's tokenizer splits at whitespace first: a word is final at the blank behind it, unless
-    its end may begin a special case that goes on behind the blank. A cluster of `CharTokenizer` is
-    final when the next one has begun.
-    """
-
-    def feed(self, text: str) -> Doc | None:
-        """Take a piece, and return the tokens that are final, None without any.
-
-        ValueError for a lone surrogate or `LONGEST` characters without a blank. The stream then
-        stays as it was.
-        """
-
-    def close(self) -> Doc:
-        """Return the rest."""
-
-
-def stream_text(tokenizer: Callable[[str], Doc]) -> TextStream:
+def stream_text(tokenizer: Callable[[str], Doc]) -> "_Characters | _Words":
     """Return the stream of a tokenizer. TypeError for a tokenizer of unknown look-ahead."""
     if isinstance(tokenizer, CharTokenizer):
         return _Characters(tokenizer)
@@ -92,9 +82,7 @@ class _Words:
         self._parts: list[str] = []  # a text of 10 MB without a blank is joined once
         self._size = 0
         readers = [getattr(tokenizer, name) for name in _READERS]
-        self._rests = _find_rests(tuple(tokenizer.rules), *readers)
-        self._ends = {head[-1] for head in self._rests}
-        self._sizes = sorted({len(head) for head in self._rests})
+        self._rests, self._ends, self._sizes = _find_rests(tuple(tokenizer.rules), *readers)
         # At most one blank stands between two tokens of a case.
         self._reach = 2 * max(self._sizes, default=0) + 20
 
@@ -128,23 +116,29 @@ class _Words:
 
         doc: the tokens of the text. rest: what is known from its start on.
         """
-        if text.rstrip()[-1:] not in self._ends:
+        end = text.rstrip()[-2:]
+        # Most words end as no head does. A head of several words may have a blank there.
+        if not (end in self._ends or end[-1:] in self._ends or end[:1].isspace()):
             return False
         before = "".join(text[-self._reach :].split())
-        heads = [before[-size:] for size in self._sizes if before[-size:] in self._rests]
-        if not heads:
-            return False
-        last = doc[-self._reach :] if len(doc) > self._reach else doc
-        words = [word for token in last for word in token.text.split()]
-        at_token = set(accumulate(map(len, reversed(words))))
         after = "".join(rest[len(text) :].split())
         return any(
-            rest.startswith(after) or after.startswith(rest)
-            for head in heads
+            other.startswith(after) or after.startswith(other)
+            for size in self._sizes
+            for other in self._rests.get(before[-size:], ())
             # Within letters, the tokens show whether the head begins one.
-            if len(head) in at_token or not before[-len(head) - 1 :][:2].isalpha()
-            for rest in self._rests[head]
+            if not before[-size - 1 :][:2].isalpha() or _is_start(doc, size)
         )
+
+
+def _is_start(doc: Doc, size: int) -> bool:
+    """Return whether a word of a token starts so many characters before the end, without blanks."""
+    for token in reversed(doc):
+        for word in reversed(token.text.split()):
+            size -= len(word)
+            if size <= 0:
+                return size == 0
+    return False
 
 
 def _find_cuts(text: str) -> Iterator[int]:
@@ -160,12 +154,14 @@ def _find_cuts(text: str) -> Iterator[int]:
 
 
 @lru_cache(8)
-def _find_rests(cases: tuple[str, ...], *readers: Any) -> dict[str, list[str]]:
-    """Return the first tokens of special cases of several tokens, without blanks, and the rests.
+def _find_rests(
+    cases: tuple[str, ...], *readers: Any
+) -> tuple[dict[str, list[str]], set[str], list[int]]:
+    """Return the rests of special cases of several tokens by their heads, all without blanks.
 
-    spaCy also looks for these cases in the tokens of the whole text, across blanks.
-
-    readers: `_READERS` of the tokenizer.
+    Also returns the ends of the heads and their sizes. A head is the first tokens of a case. spaCy
+    looks for these cases in the tokens of the whole text, across blanks. readers: `_READERS` of
+    the tokenizer.
     """
     plain = Tokenizer(Vocab(), {}, **dict(zip(_READERS, readers, strict=True)))
     rests: dict[str, list[str]] = {}
@@ -174,7 +170,7 @@ def _find_rests(cases: tuple[str, ...], *readers: Any) -> dict[str, list[str]]:
         for word in words[:-1]:
             head += word
             rests.setdefault(head, []).append("".join(case.split())[len(head) :])
-    return rests
+    return rests, {head[-2:] for head in rests}, sorted({len(head) for head in rests})
 
 
 def _too_long() -> ValueError:
