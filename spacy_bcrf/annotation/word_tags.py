@@ -1,7 +1,7 @@
 """Gold word boundaries per character, a token of any tokenizer, and merging into words."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,18 +87,21 @@ def merge_characters(
     # spaCy takes hashes three times as fast as strings.
     add = docs[0].vocab.strings.add
     hashes = {word: add(word) for word in set(words)}
-    orths = list(map(hashes.__getitem__, words))
+    orths: Any = list(map(hashes.__getitem__, words))
     spaces = space[last].astype(bool).tolist()
     values = np.column_stack([values, sent_start[first]])
     columns: Any = [*attributes, SENT_START]
     merged = []
     for doc, (start, end) in zip(docs, find_bounds(docs), strict=True):
         a, b = first.searchsorted((start, end)).tolist()
-        merged.append(_copy_without_tokens(doc, orths[a:b], spaces[a:b]))
-        token_values: Any = values[a:b]
-        merged[-1].from_array(columns, token_values)
+        of_words, user_data, tokens = orths[a:b], dict(doc.user_data), cast(Any, values[a:b])
+        copy = Doc(doc.vocab, words=of_words, spaces=spaces[a:b], user_data=user_data)
+        copy.has_unknown_spaces, copy.cats = doc.has_unknown_spaces, dict(doc.cats)
+        copy._context = doc._context
+        copy.from_array(columns, tokens)
         if doc.spans or doc.ents:
-            _move_spans(doc, merged[-1], np.cumsum(is_first[start:end]) - 1)
+            _move_spans(doc, copy, np.cumsum(is_first[start:end]) - 1)
+        merged.append(copy)
     return merged
 
 
@@ -109,15 +112,6 @@ def _join(orth: NDArray[np.uint64], space: NDArray[np.uint64], strings: StringSt
     if space.any():
         texts = [f"{word} " if space else word for word, space in zip(texts, space, strict=True)]
     return "".join(texts)
-
-
-def _copy_without_tokens(doc: Doc, orths: Any, spaces: list[bool]) -> Doc:
-    """Return a document of new words, by hash, with the annotation of another one as a whole."""
-    copy = Doc(doc.vocab, words=orths, spaces=spaces, user_data=dict(doc.user_data))
-    copy.has_unknown_spaces = doc.has_unknown_spaces
-    copy.cats = dict(doc.cats)
-    copy._context = doc._context
-    return copy
 
 
 def _move_spans(doc: Doc, words: Doc, word: NDArray[np.int64]) -> None:

@@ -93,9 +93,12 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
     scale = model.attrs["scale"]
     lengths = np.array([len(x) for x in X], dtype="int32")
     masks = _masks(model)
-    start, end, transitions = (
-        _masked_param(model, name, masks) for name in ("start", "end", "transitions")
-    )
+    scores: list[Array] = [model.get_param(name) for name in ("start", "end", "transitions")]
+    if masks:
+        forbidden = scores[0].dtype.type("-inf")
+        kept = (masks[name] for name in ("start", "end", "transitions"))
+        scores = [ops.xp.where(mask, x, forbidden) for mask, x in zip(kept, scores, strict=True)]
+    start, end, transitions = scores
     layers = _layers_by_name(model)
     X_flat = ops.flatten(X)
     inputs, backprop_hidden = X_flat, None
@@ -237,11 +240,3 @@ def _masks(model: Model) -> dict[str, Array]:
     # Start and end have scores for each chain.
     n_chains = len(model.get_param("start")) // len(constraints.start)
     return {n: m if n == "transitions" else ops.xp.tile(m, n_chains) for n, m in masks.items()}
-
-
-def _masked_param(model: Model, name: str, masks: dict[str, Array]) -> Array:
-    """Return a parameter with -inf where the constraints forbid it."""
-    value: Array = model.get_param(name)
-    if name not in masks:
-        return value
-    return model.ops.xp.where(masks[name], value, value.dtype.type("-inf"))

@@ -96,20 +96,17 @@ class Features:
         """Measure the terciles of the vectors once after `load`. TemplateError without vectors."""
         for attribute in self._of_doc:
             if attribute.name == VECTOR and VECTOR not in self.tables.tables:
-                self._measure_vectors(attribute, vocab.vectors)
+                try:
+                    terciles = measure_terciles(vocab.vectors)
+                    check_dimensions(terciles, attribute.lengths)
+                except ValueError as error:
+                    raise self._error(attribute, str(error)) from error
+                self.tables.tables[VECTOR] = terciles
 
     def count_words(self, docs: Sequence[Doc]) -> None:
         if self.needs_frequencies:
             self.tables.count(token.text for doc in docs for token in doc)
             self.compiled.forget_words()
-
-    def _measure_vectors(self, attribute: Attribute, vectors: Any) -> None:
-        try:
-            terciles = measure_terciles(vectors)
-            check_dimensions(terciles, attribute.lengths)
-        except ValueError as error:
-            raise self._error(attribute, str(error)) from error
-        self.tables.tables[VECTOR] = terciles
 
     def restore(
         self, phrases: Mapping[str, list[str]], tables: Mapping[str, dict[str, str]]

@@ -206,9 +206,8 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         self, batch: DocBatch, ignore_annotation: bool = False
     ) -> tuple[Bools | None, Bools | None]:
         """Return the tags (C N, T) that sentence starts, whitespace, groups and presets allow."""
-        sent_start, is_space = (batch.values[:, :2] == 1).T
-        missing = np.zeros(len(is_space), dtype="uint64")
-        allowed = self.entities.lattice(missing, missing, sent_start, is_space, batch.is_first)
+        allowed, _ = SpanGroupCodec.open_tags(self, batch)
+        is_space = batch.values[:, 1] == 1
         docs: Sequence[Doc] = () if ignore_annotation else batch
         presets = {i: found for i, doc in enumerate(docs) if (found := self._presets(doc))}
         if allowed is None and self._open.all() and not presets:
@@ -236,9 +235,7 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
     # Predictions
 
     def locate(self, tags: Tags, lengths: Tags) -> tuple[Predictions, NDArray, NDArray]:
-        lengths = np.asarray(lengths, dtype="int64")
-        counts = np.repeat(lengths, self.n_chains)
-        stops = counts.cumsum()
+        stops = np.repeat(lengths, self.n_chains).cumsum()
         # Most tags are O. A run of others is decoded as a sequence of its own.
         used = np.flatnonzero(tags)
         sequences = stops.searchsorted(used, side="right")
@@ -247,14 +244,19 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         starts, ends, slots = self.scheme.decode_ids(np.asarray(tags)[used], runs)
         sequences = sequences[starts]
         starts, ends = used[starts], used[ends - 1] + 1
-        docs, chains = np.divmod(sequences, self.n_chains)
-        # From places to tokens.
-        shift = (stops - counts)[sequences] - (lengths.cumsum() - lengths)[docs]
-        labels = self._layers.labels[chains, slots]
+        shift = self._shift(lengths, sequences)
+        labels = self._layers.labels[sequences % self.n_chains, slots]
         spans = np.column_stack([starts - shift, ends - shift, labels])
         order = np.lexsort(spans.T[::-1])
         first, stop, label = spans[order].T
         return (first, stop, label), starts[order], ends[order]
+
+    def _shift(self, lengths: Tags, sequences: NDArray) -> NDArray[np.int64]:
+        """Return the distance of the rows of sequences (M,), a document in a chain, from tokens."""
+        docs, chains = sequences // self.n_chains, sequences % self.n_chains
+        lengths = np.asarray(lengths, dtype="int64")
+        firsts = lengths.cumsum() - lengths
+        return (self.n_chains - 1) * firsts[docs] + chains * lengths[docs]
 
     def _predictions(self, tags: Any, lengths: Any) -> Predictions:
         """Return the spans of all layers in order of the text, each once."""
@@ -345,16 +347,15 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         return 1 - absent
 
     def candidates(self, posterior: Potentials, threshold: float, ops: Ops) -> SpanArrays:
-        lengths = ops.to_numpy(posterior.lengths).astype("int64")
-        stops, of_docs = lengths.cumsum(), lengths[:: self.n_chains]
+        lengths = ops.to_numpy(posterior.lengths)
         # A span in k layers reaches the threshold only if it has a k-th of it in one of them.
         least = threshold / self._layers.chains.shape[1]
         found = span_candidates(posterior, self.span_tags(ops), least)
         starts, ends, slots, _ = map(ops.to_numpy, found)
-        sequences = stops.searchsorted(starts, side="right")
-        docs, chains = np.divmod(sequences, self.n_chains)
-        shift = (stops - lengths)[sequences] - (of_docs.cumsum() - of_docs)[docs]
-        spans = np.column_stack([starts - shift, ends - shift, self._layers.labels[chains, slots]])
+        sequences = lengths.cumsum().searchsorted(starts, side="right")
+        shift = self._shift(lengths[:: self.n_chains], sequences)
+        labels = self._layers.labels[sequences % self.n_chains, slots]
+        spans = np.column_stack([starts - shift, ends - shift, labels])
         starts, ends, labels = _distinct(spans[np.lexsort(spans.T[::-1])])
         p = self.confidences(posterior, (starts, ends, labels), ops)
         likely = p >= threshold
