@@ -14,7 +14,7 @@ from thinc.types import Floats2d
 from bcrf.chain import Potentials
 from spacy_bcrf.scores.biases import read_biases, spread_biases
 from spacy_bcrf.scores.foreign_labels import OUTSIDE, find_names, match_tags, split_label
-from spacy_bcrf.scores.token_scores import Scorer, TokenScores, make_scorers
+from spacy_bcrf.scores.token_scores import Scorer, SourceError, TokenScores, make_scorers
 
 from .heads import CRF
 from .network import SequenceLabeler
@@ -44,7 +44,7 @@ def ScoreHead(
     """
     scorers = make_scorers(scores)
     if not scorers:
-        raise ValueError("spacy-bcrf.ScoreHead.v1 needs a source in scores, got none")
+        raise SourceError("spacy-bcrf.ScoreHead.v1 needs a source in scores, got none")
     vectors: Model[list[Doc], list[Floats2d]] = Model(
         "scores", _forward, attrs={"scorers": scorers}
     )
@@ -110,7 +110,7 @@ def _init(
         known = np.flatnonzero(found >= 0)
         if not any(labels[k] != OUTSIDE for k in found[known]):
             ours = find_names([tag for k, tag in enumerate(tags) if k % n_states])
-            raise ValueError(
+            raise SourceError(
                 f"scores {scorer.name!r}: none of its labels {', '.join(names[:12])} is one of "
                 f"{', '.join(ours[:12])}. Name ours in the key labels of the source"
             )

@@ -62,6 +62,9 @@ class Source(Protocol):
 class SourceError(ConfigValidationError):
     """A wrong source of scores. `spacy train` shows it as an error of the config."""
 
+    def __init__(self, desc: str, **options: Any) -> None:
+        super().__init__(desc=desc, **options)
+
     def __str__(self) -> str:
         return self.desc or ""
 
@@ -98,12 +101,12 @@ class Scorer:
         try:
             self.name, function = options.pop("name"), options.pop("@misc")
         except KeyError as error:
-            raise ValueError(
+            raise SourceError(
                 f"scores: a source needs the key {error}, got {json.dumps(self.config)}; expected "
                 'such as {"name": "pf", "@misc": "spacy-bcrf.HuggingFaceScores.v1", "path": "DIR"}'
             ) from None
         if not re.fullmatch("[a-zA-Z_][a-zA-Z_0-9]*", str(self.name)):
-            raise ValueError(f"scores: the name must be letters, digits and _, got {self.name!r}")
+            raise SourceError(f"scores: the name must be letters, digits and _, got {self.name!r}")
         self._names, cache = options.pop("labels", {}), options.pop("cache", None)
         is_map = isinstance(self._names, Mapping)
         if not is_map or not all(isinstance(name, str) for name in self._names.values()):
@@ -223,11 +226,11 @@ class Scorer:
     def _named_errors(self) -> Iterator[None]:
         try:
             yield
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, ImportError) as error:
             raise self._error(str(error)) from error
 
     def _error(self, what: str) -> SourceError:
-        return SourceError(desc=f"scores {self.name!r}: {what}")
+        return SourceError(f"scores {self.name!r}: {what}")
 
 
 def make_scorers(configs: Sequence[Mapping[str, Any]] | None) -> list[Scorer]:
@@ -235,7 +238,7 @@ def make_scorers(configs: Sequence[Mapping[str, Any]] | None) -> list[Scorer]:
     scorers = [Scorer(config) for config in configs or ()]
     names = [scorer.name for scorer in scorers]
     if len(set(names)) < len(names):
-        raise ValueError(f"scores: the names of sources must differ, got {', '.join(names)}")
+        raise SourceError(f"scores: the names of sources must differ, got {', '.join(names)}")
     return scorers
 
 

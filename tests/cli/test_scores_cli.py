@@ -75,8 +75,8 @@ def test_training_with_a_wrong_source_names_it_without_a_traceback(corpus, spans
     config = tmp_path / "new" / "config.cfg"
     init("-o", config, "--train", corpus, "--scores", spans)
     good = spans.read_text()
-    for content in (good + '{"text": "Ann"}\n', good.replace("0.9", '"0.9"', 1)):
-        spans.write_text(content)
+    for content in (good + '{"text": "Ann"}\n', good.replace("0.9", '"0.9"', 1), None):
+        spans.write_text(content) if content else spans.unlink()
         arguments = ["train", str(config), "--output", str(tmp_path / "out")]
         found = CliRunner().invoke(spacy_app, arguments)
         assert isinstance(found.exception, SystemExit)  # another one has a traceback
