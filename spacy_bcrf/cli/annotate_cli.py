@@ -43,8 +43,7 @@ def annotate_cli(
     max_length: Annotated[int | None, Opt(help="Longest text (default: model's)", min=1)] = None,
     timeout: Annotated[float, Opt(help="Seconds for a document (0: no limit)", min=0)] = 60.0,
     n_process: Annotated[
-        int | None,
-        Opt("--n-process", "-n", help="Processes or Ray actors (default: 1, or Ray's CPUs)", min=1),
+        int | None, Opt("--n-process", "-n", help="Processes or Ray actors (default: 1)", min=1)
     ] = None,
     redo: Annotated[bool, Opt("--redo", help="Annotate damaged shards again")] = False,
     engine: Annotated[EngineName, Opt(help="Where to annotate")] = "processes",

@@ -19,11 +19,7 @@ def audit_cli(
     output: Annotated[Path, Opt("--output", "-o", help="JSON lines to write")],
     source: Annotated[
         str | None,
-        Arg(
-            help="Training config (.cfg) to train for each fold, or a pipeline that was not "
-            "trained on the corpus (default: train a sparse linear chain for entities)",
-            metavar="CONFIG|MODEL",
-        ),
+        Arg(help="Config to train, or a pipeline not trained on it", metavar="CONFIG|MODEL"),
     ] = None,
     page: Annotated[Path | None, Opt(help="HTML page to write")] = None,
     folds: Annotated[int, Opt(help="Number of parts of the corpus", min=2)] = 5,

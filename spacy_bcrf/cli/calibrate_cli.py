@@ -26,15 +26,10 @@ def calibrate_cli(
     inplace: Inplace = False,
     pipe: PipeName = None,
     by: Annotated[
-        Grouping | None,
-        Opt(
-            help="Fit a map of confidences for each label, or for each length of spans, after the "
-            "temperature"
-        ),
+        Grouping | None, Opt(help="Fit a map for each label or length, after the temperature")
     ] = None,
     plot: Annotated[
-        Path | None,
-        Opt(help="File of the reliability diagram (default: calibration-PIPE.png in the folder)"),
+        Path | None, Opt(help="Diagram (default: calibration-PIPE.png in the folder)")
     ] = None,
     no_plot: Annotated[bool, Opt("--no-plot", help="Draw no diagram")] = False,
     n_bins: Annotated[int, Opt(help="Number of confidence bins", min=1)] = 10,

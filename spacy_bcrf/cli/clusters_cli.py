@@ -23,11 +23,7 @@ def clusters_cli(
     texts: Annotated[Path | None, Arg(help="Raw text, one a line, plain or .xz, .gz, .bz2")] = None,
     brown: Annotated[bool, Opt("--brown", help="Those of spacy-lookups-data, no texts")] = False,
     kind: Annotated[
-        Kind,
-        Opt(
-            help="svd: by the SVD of the neighbours' PMI. brown: by Brown's tree of merges. clark: "
-            "by neighbours and letters. skipgram: by skip-gram vectors"
-        ),
+        Kind, Opt(help="SVD of PMI, Brown's merges, Clark's neighbours and letters, skip-gram")
     ] = "svd",
     vectors: Annotated[Path | None, Opt(help="Of skipgram: file for `spacy init vectors`")] = None,
     threads: Annotated[int, Opt(help="Threads of skipgram", min=1)] = 1,

@@ -29,20 +29,10 @@ def control_cli(
     label: Annotated[list[str] | None, Opt(help="Such as PERSON,ORG=0.99. Repeatable")] = None,
     confidence: Annotated[float, Opt(help="Probability that all promises are kept")] = 0.95,
     unit: Annotated[
-        Unit,
-        Opt(
-            help="span: the mean over documents of their recall or precision. document: the share "
-            "of documents without any missed span, or any wrong prediction"
-        ),
+        Unit, Opt(help="span: the mean over documents. document: documents without any error")
     ] = "span",
     max_units: Annotated[
-        int,
-        Opt(
-            help="A document weighs as many predictions or gold spans as it has, at most this "
-            "number. 1: the promise is the mean over documents. Large: that of the corpus, which "
-            "needs more documents if most have fewer",
-            min=1,
-        ),
+        int, Opt(help="Largest weight of a document, in units. Large: the corpus's mean", min=1)
     ] = 1,
     plot: Annotated[Path | None, Opt(help="Without a promise: diagram to draw, .png")] = None,
     gpu_id: GpuId = -1,

@@ -74,69 +74,41 @@ def convert_cli(
     lang: Lang = "xx",
     shard: Annotated[int, Opt(help="Number of documents in a file (0 for one file)", min=0)] = 0,
     labels: Annotated[
-        str | None,
-        Opt(
-            help="JSON: the valid labels, separated by commas, or a file of labels. For ner_tags "
-            "that are ids, all tags in the order of their ids, such as O,B-PER,I-PER"
-        ),
+        str | None, Opt(help="JSON: valid labels A,B or a file; of ids, all tags in their order")
     ] = None,
     skip_malformed: Annotated[
         bool | None,
         Opt(
             "--skip-malformed/--strict",
-            help="Report, skip and count all malformed sentences or records, or write nothing if "
-            "there are any; by default none of CoNLL, and at most a tenth of JSON and brat",
+            help="Skip and count all malformed records, or write nothing if there is one; by "
+            "default none of CoNLL, and at most a tenth of JSON and brat",
         ),
     ] = None,
     drop_words: Annotated[
-        bool,
-        Opt(
-            "--drop-words",
-            help="Columns: leave out a malformed line alone, not its sentence, and count it",
-        ),
+        bool, Opt("--drop-words", help="Columns: leave out malformed lines, not their sentences")
     ] = False,
     n_sents: Annotated[int, Opt("--n-sents", "-n", help="Sentences in a Doc (0: documents)")] = 1,
     tag: Annotated[Tag, Opt("--tag", "-t", help="CoNLL-U: column of the tag")] = "upos",
     ent_key: Annotated[
-        str | None,
-        Opt("--ent-key", "-k", help="CoNLL-U: key of the entity tag in MISC (default: by content)"),
+        str | None, Opt("--ent-key", "-k", help="CoNLL-U: key in MISC (default: by content)")
     ] = None,
     word_column: Annotated[
-        int | None,
-        Opt(
-            help="Columns: number of the word column, from 1; -1 is the last (default: by content)"
-        ),
+        int | None, Opt(help="Columns: of the word, from 1; -1 is the last (default: by content)")
     ] = None,
     tag_column: Annotated[int, Opt(help="Columns: number of the tag column (0 for none)")] = 0,
     ent_column: Annotated[
-        list[int] | None,
-        Opt(
-            help="Columns: number of the entity column (0 for none; default: by content). Several "
-            "times for columns whose entities overlap"
-        ),
+        list[int] | None, Opt(help="Columns: of entity tags, 0 for none. Repeatable for overlaps")
     ] = None,
     scheme: Annotated[Scheme, Opt("--scheme", "-s", help="Scheme of the entity tags")] = "auto",
     ent_complete: Annotated[bool, Opt("--ent-complete", help="Words without a tag are O")] = False,
     spans_key: Annotated[
-        str | None,
-        Opt(
-            help="Write entities to this span group of the Doc, such as chunks, or sc for "
-            "bcrf_spans, whose spans may overlap. Without it, the longest of overlapping entities "
-            "stays"
-        ),
+        str | None, Opt(help="Span group for entities, such as sc; they may overlap there")
     ] = None,
     align: Annotated[
-        Align,
-        Opt(
-            help="What becomes of a span that cuts a token: strict leaves it out, and its tokens "
-            "are missing; contract and expand move it to whole tokens; split splits the tokens"
-        ),
+        Align, Opt(help="Of spans that cut tokens: strict leaves them out; split splits the tokens")
     ] = "strict",
     timeout: Annotated[
-        float,
-        Opt(
-            help="Seconds for the tokenizer of a text, which is then left out (0: no limit)", min=0
-        ),
+        float, Opt(help="Seconds for a text, which is then left out (0: no limit)", min=0)
     ] = 60.0,
 ) -> str:
     """

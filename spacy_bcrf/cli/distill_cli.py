@@ -25,11 +25,7 @@ JSON = (".jsonl", ".ndjson", ".json")
 
 def distill_cli(
     teacher: Annotated[
-        str,
-        Arg(
-            help="Trained pipeline; or the folder that aggregate wrote; or JSON lines with the "
-            "entities of several annotators or with weighted candidates"
-        ),
+        str, Arg(help="Pipeline; or what `aggregate` wrote; or JSON lines of annotators")
     ],
     texts: Annotated[Path | None, Arg(help="Texts for the teacher to label, as for `rank`")] = None,
     output: Annotated[Path | None, Opt("--output", "-o", help="Folder of the new pipeline")] = None,

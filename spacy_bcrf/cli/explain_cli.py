@@ -25,13 +25,7 @@ def explain_cli(
     text: Annotated[str | None, Opt("--text", "-t", help="Explain the tags of this text")] = None,
     pipe_name: PipeName = None,
     output: Annotated[
-        Path | None,
-        Opt(
-            "--output",
-            "-o",
-            help="Write all weights to this .tsv file; with --text, the HTML page to this file "
-            "(default: explain.html)",
-        ),
+        Path | None, Opt("--output", "-o", help="All weights, .tsv; or the HTML page of --text")
     ] = None,
     corpus: Annotated[Path | None, Opt(help="Corpus of the features (default: train)")] = None,
     n: Annotated[int, Opt("--n", "-n", min=1, help="Features and transitions of a tag")] = 10,

@@ -21,11 +21,7 @@ def extend_cli(
     pipe: PipeName = None,
     passes: Passes = 5,
     learn_rate: Annotated[
-        float | None,
-        Opt(
-            help="Of the optimizer (default: the config's), or of AdaGrad in a sparse linear chain "
-            "(default: 0.3)"
-        ),
+        float | None, Opt(help="Default: the config's; of AdaGrad in a sparse chain 0.3")
     ] = None,
     batch_size: Annotated[
         int | None, Opt(help="Documents in a step (default: 1 for a sparse chain, else 8)", min=1)

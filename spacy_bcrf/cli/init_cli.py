@@ -30,13 +30,7 @@ def init_cli(
     output: Annotated[Path, Opt("--output", "-o", help="The config to write")],
     train: Annotated[
         list[Path] | None,
-        Opt(
-            "--train",
-            "-t",
-            help="Training corpus: .spacy, or what `convert` reads. Repeatable: texts of .spacy "
-            "files that another file annotates again are left out",
-            exists=True,
-        ),
+        Opt("--train", "-t", help="Corpora, as for `convert`; new texts win", exists=True),
     ] = None,
     dev: Annotated[Path | None, Opt("--dev", "-d", help="Dev corpus (default: a tenth)")] = None,
     names: Annotated[
@@ -45,31 +39,20 @@ def init_cli(
     texts: Annotated[Path | None, Opt(help="Texts for --names, as for `rank`")] = None,
     lang: Lang = "xx",
     pipes: Annotated[
-        str | None,
-        Opt(
-            "--pipe",
-            "-p",
-            help="ner, spans, tagger, or several, or segmenter; by default what the corpus "
-            "annotates",
-        ),
+        str | None, Opt("--pipe", "-p", help="ner, spans, tagger or segmenter (default: by corpus)")
     ] = None,
     encoder: Annotated[
         str, Opt("--encoder", "-e", help="sparse, cnn, hybrid or transformer")
     ] = "sparse",
     clusters: Annotated[
-        str | None,
-        Opt(
-            help="A file that `clusters` wrote, or brown: make Brown clusters of TEXTS.txt or the "
-            "raw text beside TRAIN, or take those of spacy-lookups-data"
-        ),
+        str | None, Opt(help="What `clusters` wrote, or brown: of TEXTS.txt or text beside TRAIN")
     ] = None,
     transformer: Annotated[str | None, Opt(help="Folder or name of a transformer")] = None,
     scores: Annotated[
         str | None,
         Opt(
-            help="A foreign tagger whose scores are features: folder of a token classifier "
-            "(Hugging Face or ONNX) or of a spaCy pipeline, or spans in .jsonl. Without --train, "
-            "OUTPUT is a pipeline that decodes its scores"
+            help="A foreign tagger whose scores are features: folder of a token classifier or of a "
+            "spaCy pipeline, or spans in .jsonl. Without --train, OUTPUT decodes its scores"
         ),
     ] = None,
     labels: Annotated[str | None, Opt(help="Of --scores, as ours: GPE=LOC,DATE=O")] = None,

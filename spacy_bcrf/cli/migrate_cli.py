@@ -19,12 +19,7 @@ HEADS = "CRF, BCRF, MeanField, Unstructured, SAPO, Perceptron, MIRA"
 
 def migrate_cli(
     source: Annotated[
-        Path,
-        Arg(
-            help="Training config, or model file of CRFsuite, python-crfsuite or sklearn-crfsuite",
-            exists=True,
-            dir_okay=False,
-        ),
+        Path, Arg(help="Training config, or a model of CRFsuite", exists=True, dir_okay=False)
     ],
     output: Annotated[Path, Opt("--output", "-o", help="Config to write, or new folder")],
     head: Annotated[

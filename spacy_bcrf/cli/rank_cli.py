@@ -32,27 +32,17 @@ def rank_cli(
         Opt(
             "--by",
             "-b",
-            help="entropy of the labelings. confidence: 1 - probability of the best labeling. "
-            "margin: 1 - difference between the two best probabilities",
+            help="entropy; confidence: 1 - probability of the best labeling; margin: 1 - "
+            "difference of the two best",
         ),
     ] = "entropy",
     per: Annotated[
-        Unit,
-        Opt(
-            help="token: normalized by the length. entity: the mean over possible entities. "
-            "document: not normalized, so long documents come first"
-        ),
+        Unit, Opt(help="token: by length. entity: mean of possible ones. document: long ones first")
     ] = "token",
     n: Annotated[int, Opt("--n", "-n", help="Number of documents to write (0 for all)", min=0)] = 0,
     diverse: Annotated[bool, Opt("--diverse", help="Choose n of the 4 n most uncertain")] = False,
     max_similarity: Annotated[
-        float | None,
-        Opt(
-            help="Leave out near duplicates: documents that share a larger part of their pairs of "
-            "words with a chosen one, such as 0.8",
-            min=0,
-            max=1,
-        ),
+        float | None, Opt(help="Leave out near duplicates: shared words, 0.8", min=0, max=1)
     ] = None,
     format: Annotated[Format, Opt("--format", "-f", help="Format of the tasks")] = "jsonl",
     max_alternatives: Annotated[int, Opt(help="Most alternatives of a prediction", min=0)] = 5,

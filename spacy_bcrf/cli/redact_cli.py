@@ -29,11 +29,7 @@ def redact_cli(
     texts: Annotated[Path | None, Arg(help=".txt, .jsonl, .csv, .tsv, .parquet or .spacy")] = None,
     output: Annotated[Path | None, Opt("--output", "-o", help="JSON lines to write")] = None,
     style: Annotated[
-        Style,
-        Opt(
-            help="label: [PERSON]. surrogate: other words of the same form, equal for equal words. "
-            "mask: Xxx ##"
-        ),
+        Style, Opt(help="label: [PERSON]. surrogate: other words of the same form. mask: Xxx ##")
     ] = "label",
     threshold: Annotated[float | None, Opt(help="Least probability (default: promise's)")] = None,
     key: Annotated[Path | None, Opt(help="File with a secret, for equal surrogates")] = None,

@@ -16,14 +16,7 @@ from .paths import check_output_file
 
 def review_cli(
     model: Model,
-    texts: Annotated[
-        Path,
-        Arg(
-            help="Texts to review: .txt with one on each line, JSON lines with a text, or .spacy. "
-            "Without --gold, annotation in the file is ignored",
-            metavar="TEXTS",
-        ),
-    ],
+    texts: Annotated[Path, Arg(help="Texts, as for `rank`. Without --gold, annotation is ignored")],
     output: Annotated[Path, Opt("--output", "-o", help="The HTML page to write")],
     pipe: PipeName = None,
     max_alternatives: Annotated[int, Opt(help="Most alternatives of an entity", min=0)] = 5,
