@@ -69,8 +69,14 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def memory(pid: int) -> int:
+    """Return the bytes of memory of a process (Linux)."""
+    pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 def measure(pid: int, port: int, script: str, n_clients: int, seconds: int) -> dict[str, object]:
-    """Return a row of requests/s, latency and processor time, after a second of warm-up."""
+    """Return a row of requests/s, latency, processor time and memory, after a second of warm-up."""
     url = f"http://127.0.0.1:{port}"
     while True:  # until the server answers
         try:
@@ -93,6 +99,7 @@ def measure(pid: int, port: int, script: str, n_clients: int, seconds: int) -> d
         "p50": p50,
         "p99": p99,
         "CPU, us/request": f"{(cpu_seconds(pid) - start) / int(n) * 1e6:.0f}",
+        "MiB": memory(pid) >> 20,
         "failed": ", ".join(failed) or 0,
     }
 

@@ -32,8 +32,8 @@ from lab.options import add_options
 from lab.tables import print_table
 from spacy_bcrf.pipeline.stream import Final
 
-N_TRAIN = 1500
-PASSES = 3
+N_TRAIN = 800
+PASSES = 2
 LOOK_AHEAD = 2
 """Words that the template sets read ahead."""
 MODES = {

@@ -49,8 +49,6 @@ _OF_COMPONENTS = {TAG, POS, LEMMA, DEP, HEAD, MORPH, ENT_TYPE, ENT_ID, ENT_KB_ID
 _Bounds = tuple[int, int, int]
 """Start, end and label of a span."""
 
-_NOTHING: Any = ([], [], [], [], [])
-
 
 class StreamSpan(NamedTuple):
     """A span of a stream. start, end: tokens. start_char, end_char: characters of the whole text.
@@ -199,7 +197,7 @@ class Stream:
             doc = self._text.feed(piece)
             self._last = None, 0
             if doc is None:
-                return Final(*_NOTHING)
+                return Final([], [], [], [], [])
             self._add(doc)
         elif isinstance(piece, Doc | Span):
             self._add_part(piece)
@@ -260,7 +258,7 @@ class Stream:
         elif self._closed:
             stop, scores = known, self._no_scores[: len(table)]
         else:
-            return Final(*_NOTHING)
+            return Final([], [], [], [], [])
         first = self._first
         found = chain.extend(
             scores, table, known - first, stop - first, self._closed, self._max_lag

@@ -227,7 +227,8 @@ def test_errors_lose_nothing() -> None:
     nlp = pipeline("ner")
     pipe = nlp.get_pipe("x")
     stream = pipe.stream(nlp.tokenizer)
-    found = [stream.feed("Ann Lee met ")]
+    stream.feed("").words.append("of the caller")  # each result is its own
+    found = [stream.feed(""), stream.feed("Ann Lee met ")]
     with pytest.raises(TypeError, match="a stream takes a text, a Doc or a Span, got bytes"):
         stream.feed(b"Bob")
     with pytest.raises(TypeError, match="text or documents, not both"):
