@@ -22,4 +22,5 @@ measure experiments.control "${corpora[@]}" --max-units 1 4
 measure benchmarks.acceleration
 measure benchmarks.kernels
 measure benchmarks.streaming
+measure benchmarks.streams "${corpora[@]}"
 "$PYTHON" -m benchmarks.pages

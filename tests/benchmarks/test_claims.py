@@ -368,6 +368,7 @@ TABLES = [
     ("docs/redaction.md", "redaction"),
     ("docs/scale.md", "scale"),
     ("docs/spans.md", "spans"),
+    ("docs/streaming.md", "streams"),
 ]
 
 
