@@ -51,8 +51,9 @@ class Merge:
     names: our name by foreign name; "O" or "" for a label that is none of ours. Several foreign
     names of one of ours lose their prefixes: the surname after a given name starts no new PERSON.
 
-    foreign: the labels of the source. labels: the merged labels. groups: the indices of the foreign
-    labels of each merged one. Raises ValueError for a name that the source does not have.
+    foreign: the labels of the source. labels: the merged labels. extended: the foreign labels, and
+    those of `labels` that have several. columns: the place of each merged label in `extended`.
+    Raises ValueError for a name that the source does not have.
     """
 
     def __init__(self, labels: Sequence[str], names: Mapping[str, str]) -> None:
@@ -73,16 +74,22 @@ class Merge:
             groups[join_label("" if plain else prefix, ours)].append(i)
         self.foreign = list(labels)
         self.labels = list(groups)
-        self.groups = list(groups.values())
+        self._groups = list(groups.values())
+        self._several = [k for k, group in enumerate(self._groups) if len(group) > 1]
+        self.extended = [*labels, *(f"our {self.labels[k]}" for k in self._several)]
+        self.columns = [group[0] for group in self._groups]
+        for place, k in enumerate(self._several, len(labels)):
+            self.columns[k] = place
 
     def apply(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the log-probabilities of the merged labels from those of the foreign ones."""
-        merged = values[:, [group[0] for group in self.groups]]
+        return self.extend(values)[:, self.columns]
+
+    def extend(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the log-probabilities of `extended` from those of the foreign labels."""
         with np.errstate(invalid="ignore"):  # all minus infinity
-            for k, group in enumerate(self.groups):
-                if len(group) > 1:
-                    merged[:, k] = np.logaddexp.reduce(values[:, group], axis=1)
-        return merged
+            sums = [np.logaddexp.reduce(values[:, self._groups[k]], axis=1) for k in self._several]
+        return np.column_stack([values, *sums])
 
 
 def match_tags(labels: Sequence[str], tags: Sequence[str]) -> NDArray[np.int64]:
@@ -99,21 +106,6 @@ def match_tags(labels: Sequence[str], tags: Sequence[str]) -> NDArray[np.int64]:
         options = ((p, name) for p in _STANDS_FOR[prefix])
         matches.append(next((found[pair] for pair in options if pair in found), -1))
     return np.array(matches, dtype="int64")
-
-
-def group_by_tag(merge: Merge, tags: Sequence[str], n_chains: int = 1) -> list[list[int]]:
-    """Return the foreign labels of each of our T tags, by index, none for a tag without.
-
-    n_chains: of equally many tags side by side. The first tag of a chain, O, also has the labels of
-    other chains.
-    """
-    groups = [merge.groups[k] if k >= 0 else [] for k in match_tags(merge.labels, tags)]
-    by_label = dict(zip(merge.labels, merge.groups, strict=True))
-    used = set(by_label.get(OUTSIDE, [])).union(*groups)
-    n_tags = len(tags) // n_chains
-    for first in range(0, len(tags), n_tags):
-        groups[first] = sorted(used.difference(*groups[first + 1 : first + n_tags]))
-    return groups
 
 
 def find_names(labels: Sequence[str]) -> list[str]:

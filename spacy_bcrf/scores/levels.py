@@ -2,8 +2,7 @@
 
 A linear chain has boolean features. The log-odds of a label, log p / (1 - p), has a feature for
 each of `EDGES` that it exceeds. Steps add up, so the weights of a label are a curve over its
-log-odds, which learning bends where needed. The weights of `step_weights` are a line: the sum is
-log p, up to half a step.
+log-odds, which learning bends where needed. They start as the line of `find_line`.
 """
 
 from collections.abc import Sequence
@@ -33,8 +32,8 @@ def name_steps(labels: Sequence[str]) -> list[str]:
     return [*(f"{label}>{edge:+g}" for label in labels for edge in EDGES), SILENT]
 
 
-def step_weights() -> NDArray[np.float32]:
-    """Return the weight of each step, so that the sum is the log-probability but for a constant."""
+def find_line(odds: bool) -> NDArray[np.float64]:
+    """Return the log-probability, or the log-odds, below the first step and after each one."""
     around = np.array([EDGES[0] - 4, *EDGES, EDGES[-1] + 4])
     middles = (around[1:] + around[:-1]) / 2
-    return np.diff(-np.log1p(np.exp(-middles))).astype("float32")
+    return middles if odds else -np.log1p(np.exp(-middles))

@@ -381,14 +381,14 @@ def hash_steps(labels: tuple[str, ...]) -> NDArray[np.uint64]:
 
 def _hash_scores(scorer: Scorer, docs: Sequence[Doc]) -> Bags:
     values = np.concatenate([scores.values for scores in scorer.find(docs)])
-    tokens, steps = find_steps(values)
+    tokens, steps = find_steps(scorer.merge.extend(values))
     starts = tokens.searchsorted(np.arange(len(values) + 1))
-    return Bags(starts, hash_steps(tuple(scorer.labels))[steps])
+    return Bags(starts, hash_steps(tuple(scorer.merge.extended))[steps])
 
 
 def _name_scores(scorer: Scorer, doc: Doc) -> Values:
-    (scores,), names = scorer.find([doc]), name_steps(scorer.labels)
+    (scores,), names = scorer.find([doc]), name_steps(scorer.merge.extended)
     found: list[list[str]] = [[] for _ in doc]
-    for token, step in zip(*find_steps(scores.values), strict=True):
+    for token, step in zip(*find_steps(scorer.merge.extend(scores.values)), strict=True):
         found[token].append(names[step])
     return found

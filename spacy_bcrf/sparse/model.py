@@ -24,8 +24,8 @@ from bcrf.linear.rows import Rows, known_rows
 from bcrf.linear.templates import Attribute, parse_template, parse_templates
 from bcrf.linear.word_cache import Bags
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
-from spacy_bcrf.scores.foreign_labels import group_by_tag
-from spacy_bcrf.scores.levels import EDGES, step_weights
+from spacy_bcrf.scores.foreign_labels import match_tags
+from spacy_bcrf.scores.levels import EDGES, find_line
 from spacy_bcrf.scores.token_scores import Scorer
 
 from .doc_attributes import POOLED
@@ -234,7 +234,7 @@ class SparseChain:
             (template,) = parse_templates([f"{SCORE}.{scorer.name}[0]"])
             if template not in self.features.templates:
                 continue
-            hashes = hash_steps(tuple(scorer.labels))[:-1]
+            hashes = hash_steps(tuple(scorer.merge.extended))[:-1]
             features = TemplateFeatures(
                 [template], [], {}, [part.attribute for part in template.parts], hash_string
             )
@@ -245,8 +245,13 @@ class SparseChain:
             rows = self.dictionary.find(keys, True).reshape(-1, len(EDGES))
             learner.resize(len(self.dictionary))
             weights = learner.weights.copy()
-            for tag, labels in enumerate(group_by_tag(scorer.merge, tags, learner.n_chains)):
-                weights[learner.n_general + rows[labels], tag] = step_weights()
+            labels = match_tags(scorer.merge.labels, tags)
+            # A chain of one label, or a source without O: log-odds compare a label with O.
+            line = find_line(odds=labels[0] < 0)
+            for tag in np.flatnonzero(labels >= 0):
+                row = rows[scorer.merge.columns[labels[tag]]]
+                weights[learner.n_general + row, tag] = np.diff(line)
+                weights[learner.n_states, tag] += line[0] * (labels[0] < 0)
             learner.weights = weights
 
     def rows(self, docs: Sequence[Doc], add: bool = False, held_out: bool = False) -> Rows:

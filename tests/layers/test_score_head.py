@@ -146,13 +146,24 @@ def test_spans_of_scores_without_training(architecture, names, scheme):
     options = {"templates": ["w[0]"], "objective": "crf"} if architecture == "LinearChain" else {}
     nlp = make(labels, architecture, names, "bcrf_spans", **options)
     text = "x A B x A"
-    VALUES[text] = np.full((5, len(labels)), -7, "float32")
+    VALUES[text] = np.log(np.full((5, len(labels)), 0.02, "float32"))
     for token, name in enumerate(best):
         first = next(k for k, label in enumerate(labels) if label[-1] == name)
         VALUES[text][token, first] = -0.1
     doc = nlp(text)
     found = {(span.start, span.end, span.label_) for span in doc.spans["sc"]}
     assert found == {(i, i + 1, name) for i, name in enumerate(best) if name in names}
+
+
+@pytest.mark.parametrize("architecture", ["ScoreHead", "LinearChain"])
+def test_several_labels_of_one_of_ours_add_up_and_no_more(architecture):
+    names = [f"A{i}" for i in range(8)]
+    options = {"templates": ["w[0]"], "objective": "crf"} if architecture == "LinearChain" else {}
+    merge = dict.fromkeys(names, "A")
+    nlp = make(["O", *names], architecture, ["A"], merge=merge, **options)
+    rare, frequent = [0.84] + [0.02] * 8, [0.2] + [0.1] * 8
+    VALUES["x y"] = np.log(np.array([rare, frequent], dtype="float32"))
+    assert find_ends(nlp("x y")) == [(1, 2, "A")]
 
 
 def test_a_silent_text_has_no_entities():
