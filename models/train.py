@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         print(f"{args.output / name}: learning", flush=True)
         files = [*args.corpus.glob("train/*.spacy"), *args.corpus.glob(f"only/{name}/*.spacy")]
-        nlp = train(args.config, [file for file in sorted(files) if file != held_out])
+        nlp = train(args.config, [file for file in sorted(files) if file != held_out], held_out)
         shutil.rmtree(args.output / name, ignore_errors=True)
         nlp.to_disk(args.output / name)
         write_text(done, identity)
@@ -67,14 +67,21 @@ def identify(config: Path, corpus: Path) -> str:
     return " ".join([__version__, *map(hash_files, paths)])
 
 
-def train(path: Path, files: Iterable[Path]) -> Language:
-    """Return a pipeline that learned the documents of files."""
+def train(path: Path, files: Iterable[Path], held_out: Path | None) -> Language:
+    """Return a pipeline that learned the documents of files.
+
+    It also has the labels of held-out documents, so that the pipelines of all folds share them.
+    """
     config = load_config(path)
     nlp = load_model_from_config(config, auto_fill=True)
     of_init = registry.resolve(nlp.config.interpolate()["initialize"], schema=ConfigSchemaInit)
     if of_init["before_init"]:
         of_init["before_init"](nlp)  # it may set the tokenizer
     docs = [doc for file in files for doc in read_docs(file, nlp.vocab) if len(doc)]
+    others = list(read_docs(held_out, nlp.vocab)) if held_out else []
+    for pipe in find_labelers(nlp).values():
+        for label in sorted(set[str]().union(*map(pipe.codec.find_labels, docs + others))):
+            pipe.add_label(label)  # type: ignore[attr-defined]
     examples = [Example(make_input(nlp, doc), doc) for doc in docs]
     fit_sparse_chain(nlp, examples, config["training"]["max_epochs"])
     for pipe in find_labelers(nlp).values():

@@ -7,6 +7,7 @@ import random
 import pytest
 import spacy
 import srsly
+from sentences import WORDS
 from spacy.tokens import Doc, DocBin
 
 from models import build, package, promises, train
@@ -77,15 +78,12 @@ def test_every_project_has_checksums_and_licences():
         assert f"{meta.get('lang', project.parent.name[:2])}_{meta['name']}" == project.parent.name
 
 
-PEOPLE, PLACES = ("Ann", "Bob", "Eve", "Kim"), ("Rome", "Oslo", "Kiel", "Bonn")
-
-
 def make_docs(vocab, n, seed):
     """Make sentences of a person and a place. Two of 30 call the place a person."""
     rng = random.Random(seed)
     docs = []
     for i in range(n):
-        words = [rng.choice(PEOPLE), "saw", rng.choice(PLACES), f"{seed}-{i}"]
+        words = [rng.choice(WORDS["PERSON"]), "saw", rng.choice(WORDS["LOC"]), f"{seed}-{i}"]
         ents = ["B-PER", "O", "B-LOC" if i % 30 > 1 else "B-PER", "O"]
         docs.append(Doc(vocab, words=words, ents=ents))
     return docs
@@ -116,7 +114,7 @@ def train_all(folder):
 def test_each_fold_learns_the_other_files(work, monkeypatch):
     found = {}
 
-    def note(path, files):
+    def note(path, files, held_out):
         found[len(found)] = [file.relative_to(work / "corpus").as_posix() for file in files]
         return spacy.blank("xx")
 
@@ -128,13 +126,21 @@ def test_each_fold_learns_the_other_files(work, monkeypatch):
     assert found[2] == ["only/final/more.spacy", *of_all]
 
 
+def test_a_pipeline_has_the_labels_of_held_out_documents(work, tmp_path):
+    doc = Doc(spacy.blank("xx").vocab, words=["Ann", "ran"], ents=["B-PER", "O"])
+    DocBin(docs=[doc]).to_disk(tmp_path / "a.spacy")
+    held_out = work / "corpus/train/fold0.spacy"
+    nlp = train.train(work / "config.cfg", [tmp_path / "a.spacy"], held_out)
+    assert nlp.get_pipe("ner").labels == ("LOC", "PER")
+
+
 def test_a_stopped_training_resumes(work, monkeypatch):
     names = []
     original = train.train
 
-    def note(path, files):
+    def note(path, files, held_out):
         names.append(path)
-        return original(path, files)
+        return original(path, files, held_out)
 
     monkeypatch.setattr(train, "train", note)
     train_all(work)
@@ -220,7 +226,7 @@ def test_a_missing_licence_stops_packaging(tmp_path):
     assert "theirs" in "".join(package.read_licences(tmp_path, tmp_path, [source]))
 
 
-WORDS = [
+ADDRESS = [
     ("12", "AddressNumber"),
     ("(Main", "StreetName"),
     ("St.,", "StreetNamePostType"),
@@ -233,7 +239,7 @@ WORDS = [
 
 def test_an_address_has_an_entity_for_each_run_of_a_label():
     nlp = address.set_tokenizer(spacy.blank("en"))
-    doc = address.make_doc(nlp, WORDS)
+    doc = address.make_doc(nlp, ADDRESS)
     assert [(ent.text, ent.label_) for ent in doc.ents] == [
         ("12", "AddressNumber"),
         ("(Main", "StreetName"),
