@@ -101,8 +101,10 @@ def write_card(
     nlp: Language, examples: Sequence[str], test: Sequence[Doc], text: Path, report: Path
 ) -> str:
     """Return the README of the package."""
-    meta = nlp.meta
+    meta, (pipe_name, pipe) = nlp.meta, next(iter(find_labelers(nlp).items()))
     name = f"{meta['lang']}_{meta['name']}"
+    key = nlp.config["components"][pipe_name].get("spans_key")
+    group = f'spans["{key}"]' if key else "ents"
     lines = [
         f"# {name}",
         "",
@@ -114,11 +116,11 @@ def write_card(
         f'nlp = spacy.load("{name}")',
     ]
     for example in examples:
-        lines += [f"for ent in nlp({json.dumps(example, ensure_ascii=False)}).ents:"]
+        lines += [f"for ent in nlp({json.dumps(example, ensure_ascii=False)}).{group}:"]
         lines += ['    print(ent.text, ent.label_, round(ent._.confidence, 2), sep=" | ")']
         lines += [
             f"# {ent.text} | {ent.label_} | {round(ent._.confidence, 2)}"
-            for ent in nlp(example).ents
+            for ent in pipe.codec.find_spans(nlp(example))
         ]
     lines += ["```", "", "## Scores", report.read_text("utf8")]
     lines += [f"From texts, on one thread: {meta['performance']['speed']:,.0f} words/s.", ""]

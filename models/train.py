@@ -34,8 +34,8 @@ from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
-LEAST = 0.01
-"""On a fold of UNER EWT, F is 67.2 with it and without, and the file has 8 MB in place of 22."""
+LEAST = 0.03
+"""On GermEval's dev part, even 0.05 keeps F, 78.2, and 0.03 makes 10 MB of 14, compressed."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -81,7 +81,7 @@ def train(path: Path, files: Iterable[Path], held_out: Path | None) -> Language:
     others = list(read_docs(held_out, nlp.vocab)) if held_out else []
     for pipe in find_labelers(nlp).values():
         for label in sorted(set[str]().union(*map(pipe.codec.find_labels, docs + others))):
-            pipe.add_label(label)  # type: ignore[attr-defined]
+            pipe.add_label(label)
     examples = [Example(make_input(nlp, doc), doc) for doc in docs]
     fit_sparse_chain(nlp, examples, config["training"]["max_epochs"])
     for pipe in find_labelers(nlp).values():

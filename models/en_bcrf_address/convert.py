@@ -30,8 +30,8 @@ from bcrf.io.text import find_file, open_decompressed
 from spacy_bcrf.analysis.cross_fitting import assign_folds
 from spacy_bcrf.corpora.doc_files import write_all
 
-ALONE = ["#", "&"]
-"""Signs that are words of their own."""
+ALONE = ["&#38;", "&amp;", "#", "&"]
+"""Signs that are words of their own, also as HTML writes them."""
 BETWEEN = r"(?<=[,;)])(?=[^\s,;)])|(?<=[^\s(])(?=\()"
 """Places inside of a text without blanks where a word ends."""
 FOLDS = 5
