@@ -1,7 +1,6 @@
-"""Token annotation of a batch of documents as flat arrays.
+"""Token annotation of B documents with N tokens in all as flat arrays; one document has n.
 
-Shapes: B documents have N tokens in all, one document has n. `Values` hold A attributes of each
-token: uint64 (N, A), 0 for missing annotation.
+`Values` hold A attributes of each token: uint64 (N, A), 0 for missing annotation.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +43,7 @@ def split_spans(
 ) -> list[list[tuple[Any, ...]]]:
     """Return the spans of each document as (start, end, *columns), in its own tokens.
 
-    starts, ends: (M,) flat tokens in ascending order. columns: (M,) further values of each span.
+    starts, ends: (M,) flat tokens in ascending order. columns: (M,) further values.
     """
     offsets = np.cumsum([0, *(len(doc) for doc in docs)])
     doc_index = np.searchsorted(offsets, starts, side="right") - 1

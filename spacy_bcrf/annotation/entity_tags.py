@@ -1,7 +1,7 @@
 """Entities as token attributes of spaCy, and as tag ids of a scheme.
 
-Arrays are flat over a batch with N tokens and T tags. `iob` (N,) and `types` (N,) are the tokens'
-ENT_IOB and ENT_TYPE; `first` (N,) is a mask of the first token of each document.
+Arrays are flat, of N tokens and T tags. `iob` and `types` (N,) are ENT_IOB and ENT_TYPE; `first`
+(N,) is a mask of the first token of each document.
 """
 
 from collections.abc import Iterable, Sequence
@@ -99,7 +99,7 @@ class EntityTags:
     def gold(self, iob: Values, types: Values, first: Bools) -> tuple[Ids | Bools, Bools]:
         """Return what `encode` returns, or allowed tags (N, T) in place of the ids.
 
-        Only allowed tags express that an annotated BIO entity ends before missing annotation.
+        Only these express that an annotated BIO entity ends before missing annotation.
         """
         ids, unknown_label = self.encode(iob, types, first)
         after_entity = (ids == UNKNOWN) & _after(ids > 0, first)

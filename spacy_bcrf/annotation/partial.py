@@ -1,10 +1,7 @@
 """Partial annotation of a document, and its contradictions.
 
-Kinds of partial annotation:
-
 - Missing annotation, as in spaCy: `Token.ent_iob` is 0, or the tag is empty.
-- Annotated labels: `doc._.annotated_labels = ["PERSON"]`. An O then means "no entity of these
-  labels".
+- Annotated labels: `doc._.annotated_labels = ["PERSON"]`. O means "no entity of these labels".
 - Allowed tags: `token._.allowed_tags = ["NN", "VB"]`. The token has one of them.
 - Allowed labels: `token._.allowed_labels = ["O", "PERSON"]`. The token is in no entity ("O") or in
   an entity of one of the labels.
@@ -13,8 +10,7 @@ Kinds of partial annotation:
 - Incorrect spans: a span in `doc.spans["incorrect_spans"]` is no entity of its label, as in spaCy's
   `ner`; an empty label means any.
 
-`to_bytes` and `DocBin(store_user_data=True)` keep all kinds. Partial annotation overrides O and
-must not contradict entities.
+All override O, must not contradict entities, and stay in `to_bytes` and a DocBin of user data.
 """
 
 from bisect import bisect_left, bisect_right

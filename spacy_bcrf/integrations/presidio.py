@@ -42,17 +42,14 @@ class BCRFRecognizer(_Base):
         **options: Any,
     ) -> None:
         """nlp: a trained pipeline with the component `pipe`, which gets `annotate: confidence`.
-        threshold: None for the predicted entities, with their reported confidences. A number for
-            all spans with at least this posterior probability, which may overlap: a low threshold
-            finds more personal data. It ignores entities of other components. "promise" for the
-            regions of a recall promise, as `analysis.redact` finds them: with further occurrences
-            in the text, and entities of earlier components.
-        entity_types: Presidio's entity types by label, by default `ENTITY_TYPES`.
-        supported_language: by default the language of the pipeline.
-        options: see `presidio_analyzer.EntityRecognizer`.
 
-        ValueError if `pipe` is no `bcrf_ner`, if the threshold is not in (0, 1], or if the
-        component has no promise of recall.
+        threshold: None for the predicted entities, with their reported confidences. A number for
+        all spans with at least this posterior probability, which may overlap, but not those of
+        other components. "promise" for the regions of a recall promise, as `analysis.redact` finds
+        them: with further occurrences in the text, and entities of earlier components.
+        entity_types: by label, by default `ENTITY_TYPES`. supported_language: by default the
+        pipeline's. options: see `presidio_analyzer.EntityRecognizer`. ValueError if `pipe` is no
+        `bcrf_ner`, if the threshold is not in (0, 1], or without a promise of recall.
         """
         component = dict(nlp.pipeline).get(pipe)
         if not isinstance(component, EntityRecognizer):
@@ -85,7 +82,11 @@ class BCRFRecognizer(_Base):
         """Return a `RecognizerResult` for each entity of Presidio's types, by start. It reads the
         text.
         """
-        results = []
+        result, results = _presidio.RecognizerResult, []
+        recognizer = {
+            result.RECOGNIZER_NAME_KEY: self.name,
+            result.RECOGNIZER_IDENTIFIER_KEY: self.id,
+        }
         for start, end, label, score, _ in self._find_regions(text):
             entity_type = self.entity_types.get(label)
             if entity_type in entities:
@@ -94,19 +95,7 @@ class BCRFRecognizer(_Base):
                     original_score=score,
                     textual_explanation=f"Probability of {label} by {self._component.name}",
                 )
-                results.append(
-                    _presidio.RecognizerResult(
-                        entity_type,
-                        start,
-                        end,
-                        score,
-                        explanation,
-                        {
-                            _presidio.RecognizerResult.RECOGNIZER_NAME_KEY: self.name,
-                            _presidio.RecognizerResult.RECOGNIZER_IDENTIFIER_KEY: self.id,
-                        },
-                    )
-                )
+                results.append(result(entity_type, start, end, score, explanation, {**recognizer}))
         return results
 
     def _find_regions(self, text: str) -> Iterator[Region]:

@@ -35,7 +35,7 @@ _BCRF = re.compile(
 def get_decoder(name: str, objective: object) -> Decoder:
     """Return a decoder by name, see DECODERS. ValueError listing the known names.
 
-    objective: the head's training objective; "mbr" decodes with it if it is an `Inference`.
+    objective: of the head; "mbr" decodes with it if it is an `Inference`.
     """
     if name == "viterbi":
         return best_labeling

@@ -16,7 +16,7 @@ from .protocol import Objective
 def _register(name: str, **defaults: Any) -> Callable[[Callable[..., Objective]], Callable]:
     """Make a head of a function that returns an objective. The head has the options of both.
 
-    defaults: of options of `make_head`. Only a head with a default of `scale` has this option.
+    defaults: of options of `make_head`; with one, a head has the option `scale`.
     """
     nO, nI, *common = (
         option.replace(default=defaults.get(option.name, option.default))

@@ -163,8 +163,7 @@ def call_part(
 ) -> tuple[Potentials, Callable]:
     """Return the finite potentials of a part, and the function that backpropagates.
 
-    constraints: of the sum. Only a second-order chain's potentials depend on them. What they forbid
-    scores 0 here, and the sum forbids it.
+    constraints: of the sum, which only second-order chains read. What they forbid scores 0.
     """
     depends = any(sparse.settings.order == 2 for sparse in sparse_chains(part))
     part.get_ref("output_layer").attrs["constraints"] = constraints if depends else None

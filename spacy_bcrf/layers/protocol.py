@@ -76,9 +76,8 @@ def attach(model: Model, output_layer: Model, hooks: Hooks) -> Model:
 def output_attrs(objective: Objective, decoder: str, **attrs: Any) -> dict[str, Any]:
     """Return the attributes of an output layer, with further ones.
 
-    objective: the training objective. decoder: see `decoding.DECODERS`. The component sets
-    `constraints`, and `tags`, the names of the tags. Thinc saves `tags` and all attributes that are
-    numbers.
+    decoder: see `decoding.DECODERS`. The component sets `constraints`, and `tags`, the names of the
+    tags. Thinc saves `tags` and all attributes that are numbers.
     """
     return {
         "objective": objective,

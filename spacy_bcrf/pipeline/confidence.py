@@ -1,8 +1,7 @@
-"""Confidence and entropy of predictions, in custom attributes. The later component wins.
+"""Confidence and entropy of predictions, in custom attributes, which `Doc.user_data` keeps.
 
-All probabilities are exact under the distribution of the head's own inference (`Inference.to_crf`)
-at the component's temperature. `Doc.user_data` has them, so to_bytes, n_process and
-DocBin(store_user_data=True) keep them.
+All probabilities are exact under the head's own inference (`Inference.to_crf`) at the component's
+temperature. If two components set one attribute, the later wins.
 """
 
 from collections.abc import Iterable
@@ -37,8 +36,8 @@ from .platt_scaling import PlattScaling
 class Predicted(NamedTuple):
     """A batch of predictions to annotate.
 
-    lengths: (B,) numbers of tokens. posterior: of all probabilities, C chains. tags: int32 (C N,),
-    before the codec keeps preset tags. calibration: of the reported confidences.
+    lengths: (B,). posterior: of all probabilities. tags: int32 (C N,), before the codec keeps
+    preset tags. calibration: of the reported confidences.
     """
 
     docs: list[Doc]

@@ -58,8 +58,7 @@ def _register(
 ) -> Callable[..., SequenceLabeler]:
     """Register a factory. Its config has the options of the codec and all settings.
 
-    component, codec: names of the classes, as MODULE:CLASS. options: of the codec, with their
-    defaults. leave_out: settings that the config does not have. facts: see `Language.factory`.
+    component, codec: MODULE:CLASS. options: of the codec, with defaults. leave_out: settings.
     """
     fields = {name: field.default for name, field in settings.model_fields.items()}
     of_config = {name: fields[name] for name in fields if name not in leave_out}

@@ -110,10 +110,9 @@ class PosteriorQueries:
     def nbest(
         self: Component, docs: Iterable[Doc], n: int = 5, *, ignore_annotation: bool = True
     ) -> list[Alternatives]:
-        """Return up to n labelings of each document, the best first.
+        """Return up to n labelings of each document, the best first, with exact probabilities.
 
-        Labelings of several layers with the same spans are one alternative: the n best are among
-        the `MORE` n best labelings, and have their exact probabilities.
+        Labelings of layers with the same spans are one, of the `MORE` n best labelings.
         """
         ops, codec = self.model.ops, self.codec
         found = []
@@ -194,8 +193,7 @@ class PosteriorQueries:
     ) -> tuple[Potentials, Predictions, NDArray[np.bool_], int]:
         """Return potentials, M predictions for `confidences`, and which are correct (M,).
 
-        And the number of predictions that gold does not annotate, or leaves open: they are left
-        out.
+        And the number of others, which gold does not annotate, or leaves open.
         """
         docs = [example.predicted for example in examples]
         potentials = self.find_potentials(docs, ignore_annotation)

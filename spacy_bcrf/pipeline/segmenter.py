@@ -11,7 +11,7 @@ from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import DocBatch
 from spacy_bcrf.annotation.char_tokenizer import Characters, CharTokenizer
-from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain
 
 from .queries import SpanQueries
 from .sequence_labeler import SequenceLabeler
@@ -85,8 +85,8 @@ class Segmenter(SpanQueries, SequenceLabeler):
         columns = dict.fromkeys((*self.codec.attributes, *self.labeling.columns))
         values = {ORTH: characters.hashes, IS_SPACE: characters.is_space, SENT_START: 0}
         chain = sparse_chain(self.model)
-        is_alone = "chain" in self.model.attrs
-        if chain is None or chain.features.listed or not is_alone or columns.keys() - values.keys():
+        reads_more = chain is None or chain.features.listed or not is_chain_alone(self.model)
+        if reads_more or columns.keys() - values.keys():
             return None
         table = np.zeros((len(characters.hashes), len(columns)), dtype="uint64")
         for k, column in enumerate(columns):

@@ -50,10 +50,10 @@ class Control:
     """Thresholds on posteriors that keep a promise.
 
     promise: "precision": predictions below their label's threshold are dropped; "recall": all spans
-    from it on are written to `Doc.spans["candidates"]`. labels, thresholds: of the same length,
-    thresholds in [0, 1] and above 0 for "recall". temperature: of the posteriors. values, groups:
-    the promised value of each label, and the index of its promise, both empty if unknown.
-    confidence, unit, max_units: see `analysis.control`.
+    from it on are written to `Doc.spans["candidates"]`. thresholds: of labels, in [0, 1] and above
+    0 for "recall", for posteriors of the temperature. values, groups: the promised value of each
+    label, and the index of its promise, or empty. confidence, unit, max_units: see
+    `analysis.control`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}

@@ -51,8 +51,9 @@ class Features:
 
     compiled: the templates over arrays. columns: spaCy's token attributes in them. attributes: the
     ids of ORTH and of the columns. listed: attributes that need the whole document and can have
-    several values. Raises TemplateError for a malformed template or an unknown attribute;
-    extraction, for an extension or vectors that are still missing.
+    several values. may_miss: attributes that documents may have no value for. Raises TemplateError
+    for a malformed template or an unknown attribute; extraction, for a missing extension or
+    vectors.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Features:
         self._of_doc: dict[Attribute, DocFunction] = {}
         self.columns = [a for a in attributes if not self._add_function(a)]
         self.listed = list(self._of_doc)
+        self.may_miss = {a for a in (*self.columns, *self.listed) if a.name != POOLED}
         self.attributes = [ORTH, *(IDS[a.name.upper()] for a in self.columns)]
         self.compiled = TemplateFeatures(
             self.templates, self.columns, self._of_word, self.listed, hash_string
@@ -189,18 +191,13 @@ class Features:
             if value:
                 yield _show_value(doc.vocab.strings, attribute.name, value)
 
-    def may_miss(self) -> set[Attribute]:
-        """Return the attributes that documents may have no value for."""
-        return {a for a in (*self.columns, *self.listed) if a.name != POOLED}
-
     def still_missing(self, missing: set[Attribute], docs: Sequence[Doc]) -> set[Attribute]:
         """Return the attributes for which no token of the documents has a value either."""
-        missing = set(missing)
         for doc in docs:
             if not missing:
                 break
             values = read_doc(doc, self.attributes)[:, 1:]
-            missing -= {a for k, a in enumerate(self.columns) if values[:, k].any()}
+            missing = missing - {a for k, a in enumerate(self.columns) if values[:, k].any()}
             missing -= {a for a in self.listed if a in missing and any(self._values(doc, a))}
         return missing
 

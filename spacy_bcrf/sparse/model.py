@@ -98,12 +98,9 @@ class SparseChain:
             gazetteers, tables = gazetteers or Gazetteers({}), tables or WordTables({})
             of_first = OnlineSettings("crf", l2=settings.l2)
             # Both chains read the same phrases and tables.
-            lexicons = gazetteers, tables
-            self.first = FirstPass(
-                SparseChain(
-                    own, of_first, min_freq, *lexicons, template_set=template_set, scorers=scorers
-                )
-            )
+            options = own, of_first, min_freq, gazetteers, tables
+            first = SparseChain(*options, template_set=template_set, scorers=scorers)
+            self.first = FirstPass(first)
         self.features = Features(templates, gazetteers, tables, self.first, scorers)
         self.settings = settings
         self.min_freq = min_freq
@@ -159,7 +156,7 @@ class SparseChain:
         if self.first:
             self.first.reset()
         self.features.load()
-        self._counts = _Counts(Dictionary(), self.features.may_miss())
+        self._counts = _Counts(Dictionary(), self.features.may_miss)
         self._forget_rows()
 
     def count(self, docs: Sequence[Doc]) -> None:
@@ -325,9 +322,8 @@ class SparseChain:
         """Compute the potentials for a gradient step, and return the function that makes it.
 
         It takes their gradient, see `OnlineLearner.descend`. Kept features count 1 / (1 -
-        feature_dropout) times in the potentials, but once in the gradient: AdaGrad divides a
-        gradient by the root of 1 + the sum of its squares, so the factor nearly cancels. ValueError
-        with l1 or order 2.
+        feature_dropout) times in the potentials, but once in the gradient, whose size AdaGrad
+        nearly ignores. ValueError with l1 or order 2.
         """
         self.learner.check_descends()
         learner, rows = self._prepare(docs)
@@ -519,16 +515,18 @@ class SparseChain:
         return restore(*arguments)
 
     def __reduce__(self) -> tuple:
-        features = self.features
-        lexicons = features.gazetteers, features.tables
         options = {
+            "templates": self.features.texts,
+            "settings": self.settings,
+            "min_freq": self.min_freq,
+            "gazetteers": self.features.gazetteers,
+            "tables": self.features.tables,
             "template_set": self.template_set,
             "feature_dropout": self.feature_dropout,
             "two_pass": self.first is not None,
             "scorers": self.scorers,
         }
-        arguments = features.texts, self.settings, self.min_freq, lexicons, options
-        return _restore, (*arguments, self.to_bytes())
+        return _restore, (options, self.to_bytes())
 
 
 def _is_pooled(text: str) -> bool:
@@ -560,14 +558,6 @@ def _size(*parts: bytes | NDArray) -> int:
     return sum(map(getsizeof, parts))
 
 
-def _restore(
-    templates: list[str],
-    settings: OnlineSettings,
-    min_freq: int,
-    lexicons: tuple[Gazetteers, WordTables],
-    options: dict[str, Any],
-    data: bytes,
-) -> "SparseChain":
-    phrases, tables = lexicons
-    copies = copy(phrases), tables.copy()
-    return SparseChain(templates, settings, min_freq, *copies, **options).from_bytes(data)
+def _restore(options: dict[str, Any], data: bytes) -> "SparseChain":
+    lexicons = {"gazetteers": copy(options["gazetteers"]), "tables": options["tables"].copy()}
+    return SparseChain(**options | lexicons).from_bytes(data)

@@ -35,8 +35,7 @@ class Weight(NamedTuple):
 class Choice(NamedTuple):
     """Comparison of a token's tag with the second-best tag, its rival.
 
-    reasons: (name, score of the tag minus that of the rival), largest absolute value first. They
-    add up to the difference of both labelings.
+    reasons: (name, score of the tag minus that of the rival), the largest first; all in all.
     """
 
     tag: int

@@ -1,8 +1,7 @@
 """Quantized word vectors of `nlp.vocab`: features from embeddings (Guo et al. 2014).
 
-Value `7+` of a word: its dimension 7, counted from 1, is in the highest third of all vectors; `7-`:
-in the lowest third. The middle third has no value. The bounds of the thirds are part of the saved
-model, so that other vectors do not change the values of a word.
+A word has `7+` if its dimension 7, from 1, is in the highest third of all vectors, `7-` in the
+lowest. The saved model has the bounds, so other vectors do not change the values of a word.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,18 +1,15 @@
 """The first chain of `two_pass`, and the attribute `pooled` that the second chain reads.
 
-    pooled[0]  what the first chain says of the word in other sentences of the document
-
 The values of a token pool the posteriors of the first chain over the other occurrences of the same
-string (Krishnan and Manning 2006, with posteriors in place of labels):
+string in other sentences (Krishnan and Manning 2006, with posteriors in place of labels):
 
     most PER 2   the label of the largest mean posterior, and the number of occurrences, up to 3
     some PER     a label that one occurrence or more is expected to have
     part PER     a label of longer spans that one occurrence or more is expected to be in
     mean PER 4   a label and the class of its mean posterior
 
-Occurrences in the sentence of the token do not count, and documents of fewer than `LEAST_SENTENCES`
-sentences have no values: on tweets, values lost 0.8 F. `ENDS` end sentences, because documents can
-have other boundaries in training than in prediction.
+Documents of fewer than `LEAST_SENTENCES` sentences have no values: on tweets, values lost 0.8 F.
+`ENDS` end sentences, since documents can have other boundaries in training.
 """
 
 import re
@@ -83,9 +80,8 @@ class FirstPass:
     ) -> None:
         """Learn from documents, and keep the cross-fitted values of each one.
 
-        A document's values come from a chain that learned from the other four of five folds.
-        Documents of the same words share a fold. gold: as for `OnlineLearner.step`. tags: of all
-        chains.
+        They come from a chain that learned from the other four of five folds. Documents of the same
+        words share a fold. gold: as for `OnlineLearner.step`. tags: of all chains.
         """
         chain, self.tags, self._held_out = self.chain, list(tags), {}
         chain.n_chains = n_chains

@@ -121,7 +121,7 @@ def test_finds_templates_without_values():
     features = Features(TEMPLATES, GAZETTEERS)
     none = ["orth[0]", "digits[0]"]
     plain = Doc(NLP.vocab, words=["-"])
-    still_missing = features.still_missing(features.may_miss(), [plain])
+    still_missing = features.still_missing(features.may_miss, [plain])
     missing = features.templates_of(still_missing)
     assert {"tag[0]|tag[1]", "is_digit[0]", "_.kind[0]", "gazetteer.names[-1]"} <= set(missing)
     assert not {*none, "prefix(1..3)[0]"} & set(missing)

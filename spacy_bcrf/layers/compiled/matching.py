@@ -88,10 +88,7 @@ def match_encoder(node: Model) -> tuple[list[MaxoutBlock], int] | None:
 
 
 class EmbeddingParts(NamedTuple):
-    """Hashed embeddings mixed by a Maxout: extractor, list2ragged, tables, Maxout, ragged2list.
-
-    columns: the attributes of tokens. vectors: a layer of static vectors, None without.
-    """
+    """Hashed embeddings mixed by a Maxout. columns: of tokens. vectors: static ones, or None."""
 
     columns: list[int]
     tables: list[Model]

@@ -48,65 +48,46 @@ class Codec(Protocol):
     """One kind of annotation as T tags: reads gold, builds the lattice, writes predictions.
 
     A method with a body has a default. B documents have N tokens in all, one document has n.
-    `Values` are (N, A) for A attributes.
+    `Values` are (N, A) for A attributes. C chains side by side, see `chain.side_by_side`, have C n
+    rows of tags, potentials, lattice and gold: all tokens in the first chain, then in the second.
+
+    settings: define the tags together with the labels. state: JSON values that initialization finds
+        and that define the tags. Both are saved.
+    tags: in the order of their ids, of all chains. A new label appends its tags.
+    n_chains: C. most_layers: of a label. Labelings of several can have the same spans.
+    of_entities: whether the annotation is `doc.ents`. may_overlap: whether predictions may overlap.
+        They are written by `write_spans`.
+    predictions: returns the predictions of tags (N,) and lengths (B,).
+    constraints: on neighbouring, first and last tags; None without any.
+    what: the name of the annotation. where_lost: a sentence, with a space after it, on how training
+        documents may have lost it. restrictions: what can forbid a labeling. All for messages.
+    attributes: of tokens that `open_tags` reads.
+    unit: of predictions, and of "confidence" in `confidence.ANNOTATIONS`. tag_unit: of
+        "tag_confidence". groupings: of predictions for Platt scaling, "label" and "length".
+    can_extend: whether gold documents can annotate some labels only, so that training adds labels.
+    outside: the id of the tag outside of all spans. None if every token has a label.
     """
 
     settings: dict[str, str]
-    """The settings that define the tags together with the labels. They are saved."""
-
-    labels: tuple[str, ...]
-
-    tags: list[str]
-    """The tags in the order of their ids, of all chains. A new label appends its tags."""
-
-    n_chains: int = 1
-    """The number C of chains side by side, see `chain.side_by_side`. A document has C n rows of
-    tags, potentials, lattice and gold: all tokens in the first chain, then in the second and so on.
-    """
-
     state: dict[str, Any] = {}  # noqa: RUF012
-    """JSON values that initialization finds and that define the tags. They are saved."""
-
-    of_entities: ClassVar[bool] = False
-    """Whether the annotation is `doc.ents`."""
-
-    may_overlap: ClassVar[bool] = False
-    """Whether predictions may overlap. They are written by `write_spans`."""
-
+    labels: tuple[str, ...]
+    tags: list[str]
     tags_per_label: int
-
+    n_chains: int = 1
+    most_layers: int = 1
+    of_entities: ClassVar[bool] = False
+    may_overlap: ClassVar[bool] = False
     predictions: Callable[[Tags, Tags], Predictions]
-    """Returns the predictions of tags (N,) and lengths (B,)."""
-
     constraints: Constraints | None
-    """The hard constraints on neighbouring, first and last tags; None without any."""
-
     what: str
-    """The name of the annotation, for messages."""
-
     where_lost: str
-    """A sentence on how training documents may have lost it, with a space after it, or nothing."""
-
     restrictions: str
-    """Names of everything that can forbid a labeling, for warnings."""
-
     attributes: ClassVar[Attributes]
-    """The attributes of tokens that `open_tags` reads."""
-
     unit: ClassVar[Unit]
-    """The unit of predictions, and of "confidence" in `confidence.ANNOTATIONS`."""
-
     tag_unit: ClassVar[Unit]
-    """The unit of "tag_confidence" in `confidence.ANNOTATIONS`."""
-
     groupings: ClassVar[tuple[str, ...]]
-    """The groups of predictions that Platt scaling can have: "label" and "length"."""
-
     can_extend: ClassVar[bool]
-    """Whether gold documents can annotate some labels only, so that training can add labels."""
-
     outside: ClassVar[int | None]
-    """The id of the tag of tokens outside of all spans. None if every token has a label."""
 
     def check_label(self, label: str) -> None:
         """Raise ValueError for a label that the annotation cannot store."""
@@ -182,7 +163,7 @@ class Codec(Protocol):
     def excludes(self, partial: Any, start: int, end: int, label: str, is_annotated: bool) -> bool:
         """Whether partial annotation calls a prediction wrong that is not gold, and not open.
 
-        is_annotated: whether all tokens of the prediction have gold annotation.
+        is_annotated: whether all its tokens have gold annotation.
         """
         return is_annotated
 
@@ -194,8 +175,7 @@ class Codec(Protocol):
     ) -> list[tuple[int, Bools]]:
         """Apply partial annotation of an example to its allowed tags (C n, T), in place.
 
-        RETURNS the wrong labelings that allowed tags cannot exclude, each as its chain and tags
-        (n, T). ValueError for contradictions and unknown labels.
+        RETURNS wrong labelings, each as its chain and tags (n, T). ValueError for contradictions.
         """
         return []
 
@@ -269,13 +249,10 @@ class Codec(Protocol):
     ) -> list[Labelings]:
         """Return the best labelings of one document with different spans, by group of chains.
 
-        posterior, lists: of its chains. n: the number of labelings of a group to merge. The score
-        of a labeling becomes that of all labelings with its spans. Only for several layers.
+        posterior, lists: of its chains. n: of labelings to merge, which get the score of all with
+        the spans.
         """
         raise NotImplementedError
-
-    most_layers: int = 1
-    """The most layers of a label. Labelings of several layers can have the same spans."""
 
     def place(self, labels: NDArray) -> tuple[NDArray, NDArray, NDArray]:
         """Return the index of each label (K,), its chain and its slot there, in all layers."""

@@ -50,9 +50,8 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         incorrect_spans_key: str | None = INCORRECT,
         ambiguous_spans_key: str | None = AMBIGUOUS,
     ) -> None:
-        """scheme: BILUO, BIO or BIES. spans_key: the name of the group. layers: of each label; None
-        to choose them by `choose_layers`. exclusive: groups of labels that a token has at most one
-        of. incorrect_spans_key, ambiguous_spans_key: see `EntityCodec`.
+        """layers: of each label; None to choose. exclusive: labels of which a token has at most
+        one.
         """
         self._layers = Layers(layers, exclusive)
         super().__init__(scheme, spans_key, "the layers, ", **self._layers.settings)
@@ -306,11 +305,7 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
     def _in_chains(
         self, posterior: Potentials, predictions: Predictions, ops: Ops
     ) -> tuple[NDArray, Potentials, NDArray, NDArray]:
-        """Return the places of spans in all layers of their labels.
-
-        RETURNS spans (K,) by index, the potentials of their sequences, and starts and ends (K,)
-        there.
-        """
+        """Return spans (K,) by index in all layers of labels, their potentials, starts, ends."""
         starts, ends, labels = (np.asarray(part) for part in predictions)
         lengths = ops.to_numpy(posterior.lengths).astype("int64")
         of_docs = lengths[:: self.n_chains]
