@@ -33,8 +33,8 @@ cdef class Stream:
 
     transitions: (4, T, T) float32 or float64, by the kind of the first token. closed: bool (3, 4,
     C, T), whether the first, another or the last token cannot have a tag, by its kind: 0 to 3, see
-    `extend`. starts, goes_on: bool (T,), whether a tag starts a span or is that of none, and whether its span may go
-    on. outside: the tag of no span, -1 if all tags are spans of one token. temperature: of the
+    `extend`. starts, goes_on: bool (T,), whether a tag starts a span or is that of none, and
+    whether its span may go on. outside: the tag of no span, -1 if all tags are spans of one token. temperature: of the
     posterior, 0 if `bound` will not be asked.
 
     length: the number of tokens. final: of those whose tags are final in all chains. undecided: the
@@ -126,7 +126,8 @@ cdef class Stream:
         for tag in path:
             if not 0 <= tag < self.n_tags:
                 raise IndexError(f"tag {tag} of {self.n_tags}")
-        if (not self.has_posterior or not 0 <= chain < self.n_chains or inside >= self.n_tags or path.empty() or
+        if (not self.has_posterior or not 0 <= chain < self.n_chains or
+                inside >= self.n_tags or path.empty() or
                 not self.c.first() <= start <= self.c.length() - <long long>path.size()):
             raise IndexError(f"{len(tags)} tags of chain {chain} at token {start}")
         self.c.bound(chain, start, path, inside, low, high)
@@ -135,8 +136,8 @@ cdef class Stream:
     def candidates(self, long long start, const double[:, ::1] least, const int[:, ::1] tags):
         """Return the spans from a token on that may have the posterior `least` (C, K), unsorted.
 
-        tags: (4, K) the first, inner, last and single tags of spans, see `chain.SpanTags`. A span is chain,
-        start, end and slot. An open one, whose last tokens are still to come, ends at `length` + 1.
+        tags: (4, K) the first, inner, last and single tags of spans, see `chain.SpanTags`. A span
+        is chain, start, end and slot. An open one, whose last tokens are still to come, ends at `length` + 1.
         """
         cdef list found = []
         cdef vector[int] path

@@ -218,7 +218,9 @@ class Stream {
                 const size_t k = size_t(c) * T + t;
                 if (!(given[k] < std::numeric_limits<float>::infinity()))
                     throw std::invalid_argument("the scores are NaN or infinite");
-                const auto closed = [&](int place) { return spec_.closed[(place * StreamSpec::KINDS + kind) * size_t(C) * T + k]; };
+                const auto closed = [&](int place) {
+                    return spec_.closed[(place * StreamSpec::KINDS + kind) * size_t(C) * T + k];
+                };
                 const bool never = is_first ? closed(0) : closed(1);
                 double score = never || (is_last && closed(2)) ? NEVER : double(given[k]);
                 if (spec_.posterior) token.scores[k] = token.forward[k] = score * spec_.scale;
@@ -300,7 +302,9 @@ class Stream {
         future(c, start);  // before references to those of later tokens
         const Future &all = future(c, start), &last = future(c, end - 1);
         double path = at(start).forward[size_t(c) * T + tags[0]] - all.most;
-        const auto step = [&](long long i, int s, int t) { return log_edge(at(i - 1), s, t) + at(i).scores[size_t(c) * T + t]; };
+        const auto step = [&](long long i, int s, int t) {
+            return log_edge(at(i - 1), s, t) + at(i).scores[size_t(c) * T + t];
+        };
         for (size_t k = 1; k < tags.size(); ++k) path += step(start + (long long)k, tags[k - 1], tags[k]);
         const double weight = std::exp(path + last.scale[tags.back()]);
         double excluded = 0;
