@@ -11,7 +11,8 @@ from spacy.attrs import ENT_IOB  # type: ignore[import-not-found]
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from bcrf.chain import Constraints, Potentials, search
+from bcrf import kernels
+from bcrf.chain import Constraints
 from bcrf.chain.unlikelihood import Rejection
 from bcrf.kernels import Array
 from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, DocBatch, allowed_tags, find_bounds
@@ -174,10 +175,11 @@ def feasible(
     found[lengths > 0] = np.logical_and.reduceat(fits, starts) if len(used) else True
     if found.all():
         return found
-    some = allowed[(~found).repeat(lengths)]
-    scores = np.zeros(some.shape, "float32"), np.zeros((n_tags, n_tags), "float32")
-    potentials = Potentials(*scores, lengths[~found]).constrain(constraints)
-    found[~found] = search.feasible(potentials, some)
+    transitions = np.zeros((n_tags, n_tags), dtype="float32")
+    if constraints is not None:
+        transitions[~constraints.transitions] = -np.inf
+    unary = np.where(allowed[(~found).repeat(lengths)], np.float32(0), np.float32(-np.inf))
+    found[~found] = kernels.max_product(unary, transitions, lengths[~found])[1] > -np.inf
     return found
 
 
