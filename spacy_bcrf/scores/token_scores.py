@@ -226,7 +226,7 @@ class Scorer:
     def _named_errors(self) -> Iterator[None]:
         try:
             yield
-        except (ValueError, OSError, ImportError) as error:
+        except (ValueError, OSError) as error:
             raise self._error(str(error)) from error
 
     def _error(self, what: str) -> SourceError:

@@ -130,5 +130,5 @@ def test_a_missing_extra_is_named(folder, monkeypatch):
     write_onnx_model(folder)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     config = {"name": "tiny", "@misc": "spacy-bcrf.OnnxScores.v1", "path": str(folder)}
-    with pytest.raises(ValueError, match=r"'tiny': onnxruntime is not installed.*the extra onnx"):
+    with pytest.raises(ImportError, match=r"onnxruntime is not installed.*the extra onnx"):
         Scorer(config).find([NLP("Ann")])
