@@ -16,10 +16,16 @@ from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
 from bcrf.io.text import find_file, read_lines
+from models.names import write_lists
 from spacy_bcrf.analysis.cross_fitting import assign_folds
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.doc_files import read_docs, write_all
 
+LOCALES = (
+    *("en_US", "en_GB", "en_AU", "en_NZ", "en_IE", "en_IN", "de_DE", "fr_FR", "it_IT", "es_ES"),
+    *("pt_BR", "pl_PL", "nl_NL", "sv_SE", "ar_AA"),
+)
+"""Of the lists of names."""
 FOLDS = 3
 COPIES = 3
 UNER = "uner-english-ewt/en_ewt-ud-dev.iob2"
@@ -67,6 +73,8 @@ def main() -> None:
         path = args.output / f"only/{name}/uner.spacy"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_all(again * (COPIES - 1), path)
+    (args.output / "lists").mkdir()
+    write_lists(LOCALES, args.output / "lists")
 
 
 def read(path: Path, vocab: Vocab, annotated: list[str]) -> Iterator[Doc]:
