@@ -116,7 +116,8 @@ def write_card(
         f'nlp = spacy.load("{name}")',
     ]
     for example in examples:
-        lines += [f"for ent in nlp({json.dumps(example, ensure_ascii=False)}).{group}:"]
+        lines += [f"doc = nlp({json.dumps(example, ensure_ascii=False)})"]
+        lines += [f"for ent in doc.{group}:"]
         lines += ['    print(ent.text, ent.label_, round(ent._.confidence, 2), sep=" | ")']
         lines += [
             f"# {ent.text} | {ent.label_} | {round(ent._.confidence, 2)}"
