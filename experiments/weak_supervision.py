@@ -1,9 +1,9 @@
-"""F of the merged votes of 17 rules on NCBI disease, by iterations and constants of the model.
+"""Merged votes of 5 rules on NCBI disease, and taggers that learn from them, without gold.
 
     python -m experiments.weak_supervision --corpora DIR
 
-DIR/chmm-ncbi/valid.json.xz has words, gold and votes, of the benchmark of Li et al. (2022),
-github.com/Yinghao-Li/CHMM-ALT.
+DIR/chmm-ncbi has words, gold and votes, of the benchmark of Li et al. (2022),
+github.com/Yinghao-Li/CHMM-ALT. The constants of the model are chosen on validation.
 """
 
 from __future__ import annotations
@@ -13,65 +13,156 @@ import json
 import lzma
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import numpy as np
-from numpy.typing import NDArray
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin, Span
 
-from bcrf.chain import Constraints, viterbi
-from bcrf.chain import annotators as model
-from bcrf.schemes import BILUO
+from bcrf.chain import Potentials, annotators, viterbi
 from lab.tables import Row, print_table
+from spacy_bcrf.analysis import aggregate
+from spacy_bcrf.analysis.aggregate import Aggregated
+from spacy_bcrf.analysis.distill import distill_aggregated
+from spacy_bcrf.analysis.sources import Source, read_groups
 
-LABELS = ["Disease"]
-CONSTRAINTS = Constraints(BILUO.transitions(LABELS), BILUO.starts(LABELS), BILUO.ends(LABELS))
-TAGS = BILUO.span_tags(LABELS)
+PARTS = ("train", "valid", "test")
 VARIANTS = {
     "SILENCE": (0.3, 0.6, 0.8, 1.0),
-    "PRECISION": (0.7, 0.8, 0.9, 0.95),
+    "PRECISION": (0.7, 0.85, 0.95),
     "SHARED": (5.0, 20.0, 80.0),
-    "NEAR_COPY": (0.3, 0.5, 0.7, 2.0),
+    "NEAR_COPY": (0.3, 0.5, 2.0),
 }
-
-Span = tuple[int, int, int]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpora", type=Path, required=True)
-    args = parser.parse_args()
-    with lzma.open(args.corpora / "chmm-ncbi/valid.json.xz", "rt", encoding="utf8") as file:
-        records = list(json.load(file).values())
-    lengths = np.array([len(record["data"]["text"]) for record in records], "int32")
-    gold = join([record["label"] for record in records], lengths)
-    looked = np.ones(lengths.sum(), dtype=bool)
-    votes = [
-        model.Votes.of(sorted(join(spans, lengths)), looked, [[True]])
-        for spans in zip(*(record["weak_labels"] for record in records), strict=True)
-    ]
-
-    def measure(n_iter: int = 20) -> str:
-        fitted = model.fit_votes(votes, lengths, TAGS, CONSTRAINTS, n_iter=n_iter)
-        tags, _ = viterbi(fitted.posterior(votes, lengths))
-        found = set(zip(*(x.tolist() for x in BILUO.decode_ids(tags, lengths)), strict=True))
-        return f"{200 * len(found & gold) / (len(found) + len(gold)):.1f}"
-
-    rows: list[Row] = [{"model": f"{n} iterations", "F": measure(n)} for n in (1, 5, 20, 100)]
+    nlp = spacy.blank("en")
+    corpus = Corpus(parser.parse_args().corpora / "chmm-ncbi", nlp)
+    with TemporaryDirectory() as temporary:
+        output = Path(temporary)
+        found = corpus.aggregate(output)
+        merged = corpus.read(output)
+        rows: list[Row] = [
+            corpus.score("majority of those who vote", corpus.majority()),
+            corpus.score("aggregate", merged),
+            corpus.score("chain on soft targets", corpus.learn(output, nlp)),
+        ]
+        harden(output)
+        rows.append(corpus.score("chain on the best labelings", corpus.learn(output, nlp)))
+    notes = f"NCBI disease, {', '.join(corpus.names)}; F"
+    print_table("Merged votes, and chains that learn from all texts", rows, notes)
+    print_table("Precision of the sources", corpus.precisions(found), "all documents")
+    rows = []
     for name, values in VARIANTS.items():
         for value in values:
-            with patch.object(model, name, value):
-                rows.append({"model": f"{name} = {value}", "F": measure()})
-    print_table("Merged votes", rows, f"NCBI disease, {len(records)} validation documents")
+            with TemporaryDirectory() as temporary, patch.object(annotators, name, value):
+                corpus.aggregate(Path(temporary))
+                merged = corpus.read(Path(temporary))
+            rows.append({"model": f"{name} = {value}", "F": corpus.score("", merged)["valid"]})
+    print_table("Constants of the model", rows, "NCBI disease, validation documents")
 
 
-def join(spans: Sequence[Sequence[tuple[int, int, str]]], lengths: NDArray) -> set[Span]:
-    """Return the spans of documents as flat tokens and the number of the label."""
-    firsts = (lengths.cumsum() - lengths).tolist()
-    return {
-        (first + start, first + end, 0)
-        for first, of_document in zip(firsts, spans, strict=True)
-        for start, end, _ in of_document
-    }
+class Corpus:
+    """Documents with votes in span groups, and gold entities (start, end, label) apart."""
+
+    def __init__(self, folder: Path, nlp: Language) -> None:
+        meta = json.loads((folder / "meta.json").read_text("utf8"))
+        self.names, self.labels = meta["lf_rec"], meta["entity_types"]
+        self.docs: list[Doc] = []
+        self.gold: list[set[tuple]] = []
+        self.parts: list[str] = []
+        for part in PARTS:
+            with lzma.open(folder / f"{part}.json.xz", "rt", encoding="utf8") as file:
+                records = json.load(file).values()
+            for record in records:
+                doc = Doc(nlp.vocab, words=record["data"]["text"])
+                for name, spans in zip(meta["lf"], record["weak_labels"], strict=True):
+                    doc.spans[name] = [Span(doc, a, b, label) for a, b, label in spans]
+                self.docs.append(doc)
+                self.gold.append({tuple(span) for span in record["label"]})
+                self.parts.append(part)
+
+    def aggregate(self, output: Path) -> Aggregated:
+        sources = [Source(name, read_groups(name)) for name in self.names]
+        return aggregate(self.docs, sources, self.labels, output)
+
+    def read(self, folder: Path) -> list[set[tuple]]:
+        vocab = self.docs[0].vocab
+        files = [DocBin().from_disk(path) for path in sorted(folder.glob("*.spacy"))]
+        return [spans_of(doc) for file in files for doc in file.get_docs(vocab)]
+
+    def learn(self, folder: Path, nlp: Language) -> list[set[tuple]]:
+        student = distill_aggregated(folder, nlp, self.labels).nlp
+        bare = [Doc(student.vocab, words=[token.text for token in doc]) for doc in self.docs]
+        return [spans_of(doc) for doc in student.pipe(bare)]
+
+    def majority(self) -> list[set[tuple]]:
+        """Return the tags that most of those who vote on a token choose, as spans."""
+        found = []
+        for doc in self.docs:
+            votes = np.zeros((len(doc), 2, len(self.labels)))
+            for name in self.names:
+                for span in spacy.util.filter_spans(doc.spans[name]):
+                    at = self.labels.index(span.label_)
+                    votes[span.start, 0, at] += 1
+                    votes[span.start + 1 : span.end, 1, at] += 1
+            spans: set[tuple] = set()
+            start, last = 0, None
+            for i, of_token in enumerate([*votes, np.zeros((2, 1))]):
+                begins, label = np.unravel_index(of_token.argmax(), of_token.shape)
+                tag = int(label) if of_token.any() else None
+                if i and (tag != last or begins != 1):
+                    spans |= {(start, i, self.labels[last])} if last is not None else set()
+                    start = i
+                last = tag
+            found.append(spans)
+        return found
+
+    def score(self, name: str, found: Sequence[set[tuple]]) -> Row:
+        row: dict[str, object] = {"from": name}
+        for part in PARTS[1:]:
+            at = [i for i, each in enumerate(self.parts) if each == part]
+            both = sum(len(found[i] & self.gold[i]) for i in at)
+            n = sum(len(found[i]) + len(self.gold[i]) for i in at)
+            row[part] = f"{200 * both / n:.1f}"
+        return row
+
+    def precisions(self, found: Aggregated) -> list[Row]:
+        rows: list[Row] = []
+        for name in self.names:
+            for figures in found.figures[name]:
+                right = [
+                    (span.start, span.end, span.label_) in gold
+                    for doc, gold in zip(self.docs, self.gold, strict=True)
+                    for span in spacy.util.filter_spans(doc.spans[name])
+                    if span.label_ == figures.label
+                ]
+                one = figures.precision
+                if len(right) >= 200:
+                    estimate = f"{one.value:.3f} ({one.low:.2f}-{one.high:.2f})"
+                    row = {"source": name, "label": figures.label, "spans": len(right)}
+                    rows.append({**row, "estimate": estimate, "true": f"{np.mean(right):.3f}"})
+        return rows
+
+
+def spans_of(doc: Doc) -> set[tuple]:
+    return {(ent.start, ent.end, ent.label_) for ent in doc.ents}
+
+
+def harden(folder: Path) -> None:
+    """Replace the chains of a folder by their best labelings."""
+    for path in folder.glob("*.npz"):
+        docs = DocBin().from_disk(path.with_suffix(".spacy")).get_docs(spacy.blank("xx").vocab)
+        lengths = np.array([len(doc) for doc in docs], dtype="int32")
+        with np.load(path) as arrays:
+            unary, transitions = arrays["unary"].astype("float64"), arrays["transitions"]
+        tags, _ = viterbi(Potentials(unary, transitions, lengths))
+        is_best = tags[:, None] == np.arange(len(unary.T))
+        np.savez(path, unary=np.where(is_best, 0, -np.inf), transitions=transitions)
 
 
 if __name__ == "__main__":

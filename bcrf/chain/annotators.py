@@ -20,7 +20,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .crf import CRF
 from .potentials import Constraints, Potentials
 from .span_posteriors import SpanTags
 
@@ -28,7 +27,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 # `experiments.weak_supervision` measures F with other values of these constants on one corpus.
-PRECISION, SPANS = 0.9, 20.0
+PRECISION, SPANS = 0.85, 20.0
 """Prior precision of a source's label, and the number of spans that it counts for."""
 RIGHT, WRONG = 4.0, 1.0
 """Prior pseudo-counts of a vote on an entity token: the true tag, and all others together."""
@@ -129,13 +128,15 @@ def _count_up(sizes: Ints) -> Ints:
 class VoteModel:
     """A chain over true tags, and what each source says given the true tag.
 
-    emissions: by source, (T, 2 + K P), the logarithms, weighted. log_moves, log_first: of the chain
-    (T, T) and (T,). ends: tags that may end a sequence (T,). weights: of the sources (S,), below 1
-    for near-copies. correlations: (S, S) of what two sources say, given the true tags.
+    emissions: by source, (T, 2 + K P), the logarithms, weighted. precisions: by source, of spans
+    that no vote confirms or denies, by symbol (K,). log_moves, log_first: of the chain (T, T) and
+    (T,). ends: tags that may end a sequence (T,). weights: of the sources (S,), below 1 for
+    near-copies. correlations: (S, S) of what two sources say, given the true tags.
     """
 
     tags: SpanTags
     emissions: list[Floats]
+    precisions: list[Floats]
     log_moves: Floats
     log_first: Floats
     ends: NDArray[np.bool_]
@@ -172,38 +173,49 @@ def fit_votes(
     tags: SpanTags,
     constraints: Constraints,
     known: NDArray[np.int32] | None = None,
-    n_iter: int = 20,
-    tolerance: float = 1e-4,
 ) -> VoteModel:
     """Estimate sources, and a chain over true tags, from votes.
 
     A hidden Markov model with few effective parameters a source. For each label and prefix, the
     coverage: whether the source says anything of a token. Given that it does: the true tag, another
     prefix, another label, or a token beside its span; labels share these habits. For O, as many
-    false spans as its precision says.
+    false spans as its prior precision says.
 
-    What votes tell about is where sources differ, so EM fits these habits alone. No vote tells
-    whether a span that one source proposes exists: a full model (Dawid and Skene 1979; Nguyen et
-    al. 2017 on chains) may explain rare and precise sources by few entities. So coverage stays that
-    of the start, the mean of those who vote, and precision stays its prior, unless gold tells more.
-    Lison et al. (2020) fit such a chain with full emissions; Li et al. (2022) show that few
-    parameters estimate sources better.
+    The estimates are one M-step from the mean of those who vote. A full model (Dawid and Skene
+    1979; Nguyen et al. 2017 on chains; Lison et al. 2020 on sources) needs EM, whose optimum
+    explains rare and precise sources by few entities: no vote tells whether a span that one source
+    proposes exists. Li et al. (2022) show that few parameters estimate sources better.
 
     votes: by source. lengths: (B,) of the sequences with N tokens in all. tags: of the labels.
-    known: true tags (N,), -1 where unknown. O(N (S T + T^2)) an iteration. ValueError for no votes.
+    known: true tags (N,), -1 where unknown. O(N S T). ValueError for no votes.
     """
     if not any(len(of_source.starts) for of_source in votes):
         raise ValueError("expected a span of a source or more, got none")
     fit = _Fit(votes, lengths, tags, constraints, known)
-    fit.run(n_iter, tolerance)
-    fit.find_copies()
-    if (fit.weights < 1).any():
-        fit.run(n_iter, tolerance)
-    return fit.model
+    weights, correlations = fit.find_copies()
+    precisions = [fit.find_precisions(*each) for each in zip(fit.said, votes, strict=True)]
+    mean = fit.average(weights)
+    inner, first = fit.empty.inner_edges, mean[fit.empty.starts].sum(axis=0)
+    may_follow, may_start = constraints.transitions, constraints.start
+    moves = np.where(may_follow, mean[inner].T @ mean[inner + 1], 0)
+    prior = may_follow / may_follow.sum(axis=1, keepdims=True).clip(min=1)
+    return VoteModel(
+        tags,
+        [
+            weight * fit.emit(*of_source)
+            for weight, *of_source in zip(weights, fit.count(mean), votes, precisions, strict=True)
+        ],
+        precisions,
+        _log(_normalize(moves + prior)),
+        _log(_normalize(may_start * first + may_start / may_start.sum())),
+        constraints.end,
+        weights,
+        correlations,
+    )
 
 
 class _Fit:
-    """Counts and parameters of `fit_votes`."""
+    """Means, counts and parameters of `fit_votes`."""
 
     def __init__(
         self,
@@ -213,64 +225,41 @@ class _Fit:
         constraints: Constraints,
         known: NDArray[np.int32] | None,
     ) -> None:
-        self.votes, self.tags, self.constraints = votes, tags, constraints
+        self.votes = votes
         self.said = [_encode(of_source, lengths, tags) for of_source in votes]
         self.n_tags, self.n_labels = len(constraints.start), len(tags.first)
         self.n_prefixes = (self.n_tags - 1) // self.n_labels
         n_tokens = int(lengths.sum())
-        self.known = np.full(n_tokens, -1, "int32") if known is None else known
-        self.is_known = self.known >= 0
-        self.allowed = ~self.is_known[:, None] | (self.known[:, None] == np.arange(self.n_tags))
         self.empty = Potentials(
             np.zeros((n_tokens, self.n_tags)), np.zeros((self.n_tags,) * 2), lengths
         )
-        # Gold counts for more: votes are many.
-        self.importance = np.where(self.is_known, KNOWN, 1.0)
-        self.weights, self.correlations = np.ones(len(votes)), np.eye(len(votes))
+        self.known = np.full(n_tokens, -1, "int32") if known is None else known
+        self.is_known = self.known >= 0
 
-    def run(self, n_iter: int, tolerance: float) -> None:
-        """Fit the model from the mean of those who vote."""
-        mean, moves = self.start()
-        start = counts = self.count(mean)
-        unary = mean
-        for _ in range(n_iter):
-            previous, self.model = unary, self.maximize(counts, start, mean, moves)
-            chain = self.model._score(self.said, self.empty.lengths)
-            # Known entities need no vote.
-            chain.unary[self.is_known] = np.where(self.allowed[self.is_known], 0, -np.inf)
-            found = CRF().infer(chain)
-            if not (found.value > -np.inf).all():
-                raise ValueError(
-                    "the constraints and the known tags allow no labeling of a sequence"
-                )
-            assert found.unary is not None
-            unary, self.counts = found.unary, self.count(found.unary)
-            counts, self.unary = self.counts, unary
-            if abs(unary - previous).mean() < tolerance:
-                return
-
-    def find_copies(self) -> None:
-        """Weigh down sources that have the same spans more often than the true tags explain.
+    def find_copies(self) -> tuple[Floats, Floats]:
+        """Return the weights of sources (S,), and the correlations of what they say (S, S).
 
         Two sources that err and are silent apart have correlation 0 given the true tags, copies 1.
         """
-        residuals = np.zeros((len(self.said), len(self.known)), dtype="float32")
-        for row, (symbols, _), counts in zip(residuals, self.said, self.counts, strict=True):
+        mean = self.average(np.ones(len(self.said)))
+        residuals = np.zeros((len(self.said), len(mean)), dtype="float32")
+        for row, (symbols, _), counts in zip(residuals, self.said, self.count(mean), strict=True):
             share = counts[:, 2:].sum(axis=1) / counts.sum(axis=1).clip(min=1e-9)
-            row[:] = np.where(symbols == NOT_LOOKED, 0, (symbols > BESIDE) - self.unary @ share)
+            row[:] = np.where(symbols == NOT_LOOKED, 0, (symbols > BESIDE) - mean @ share)
         # Residuals of sources that are nearly always right tell nothing.
         n_spans = [(symbols > BESIDE).sum() for symbols, _ in self.said]
         size = np.sqrt((residuals**2).sum(axis=1) + 0.05 * np.array(n_spans)).clip(min=1e-9)
-        self.correlations = residuals @ residuals.T / np.outer(size, size)
-        near = np.where(self.correlations >= NEAR_COPY, self.correlations, 0)
+        correlations = residuals @ residuals.T / np.outer(size, size)
+        near = np.where(correlations >= NEAR_COPY, correlations, 0)
         np.fill_diagonal(near, 0)
-        self.weights = 1 / (1 + near.sum(axis=1))
+        return 1 / (1 + near.sum(axis=1)), correlations
 
-    def start(self) -> tuple[Floats, Floats]:
-        """Return the mean of those who vote: tags (N, T), and transitions (T, T)."""
+    def average(self, source_weights: Floats) -> Floats:
+        """Return the tags (N, T): known ones, else the mean of those who vote."""
         mean = np.zeros((len(self.known), self.n_tags))
-        for (symbols, weights), votes, weight in zip(
-            self.said, self.votes, self.weights, strict=True
+        denied = np.zeros(len(mean))
+        for weight, (symbols, weights), votes in zip(
+            source_weights, self.said, self.votes, strict=True
         ):
             table = np.zeros((2 + len(votes.means) * self.n_prefixes, self.n_tags))
             shares = votes.means / votes.means.sum(axis=1, keepdims=True).clip(min=1)
@@ -278,106 +267,72 @@ class _Fit:
             says = np.flatnonzero(symbols > BESIDE)
             own = 1.0 if weights is None else weights[says, None]
             mean[says] += weight * own * table[symbols[says]]
+            denied += weight * ((symbols == BESIDE) | (votes.denies & (symbols == SILENT)))
         voted = mean.any(axis=1)
-        for (symbols, _), votes, weight in zip(self.said, self.votes, self.weights, strict=True):
-            is_o = (symbols == BESIDE) | (votes.denies & (symbols == SILENT))
-            mean[voted & is_o, 0] += weight
-        mean[~voted, 0] = 1
-        mean[self.is_known] = self.allowed[self.is_known]
-        mean = _normalize(mean)
-        inner = self.empty.inner_edges
-        return mean, mean[inner].T @ mean[inner + 1]
+        mean[:, 0] = np.where(voted, denied, 1)
+        mean[self.is_known] = self.known[self.is_known, None] == np.arange(self.n_tags)
+        return _normalize(mean)
 
-    def count(self, unary: Floats) -> list[Floats]:
-        """Return the expected counts of what each source says (T, 2 + K P), by true tag."""
+    def count(self, mean: Floats) -> list[Floats]:
+        """Return the counts of what each source says (T, 2 + K P), by true tag."""
+        importance = np.where(self.is_known, KNOWN, 1.0)
         counts: list[Floats] = []
         for (symbols, weights), votes in zip(self.said, self.votes, strict=True):
             n_symbols = 2 + len(votes.means) * self.n_prefixes
             looked = symbols > NOT_LOOKED
-            own = self.importance[looked] * (1.0 if weights is None else weights[looked])
-            counts.append(
-                np.array(
-                    [
-                        np.bincount(symbols[looked], column[looked] * own, n_symbols)
-                        for column in unary.T
-                    ]
-                )
-            )
+            own = importance[looked] * (1.0 if weights is None else weights[looked])
+            of_tags = [
+                np.bincount(symbols[looked], column[looked] * own, n_symbols) for column in mean.T
+            ]
+            counts.append(np.array(of_tags))
         return counts
 
-    def maximize(
-        self, counts: list[Floats], start: list[Floats], unary: Floats, edges: Floats
-    ) -> VoteModel:
-        """Return the model of expected counts, and of the counts of the start."""
-        transitions, may_start = self.constraints.transitions, self.constraints.start
-        moves = transitions / transitions.sum(axis=1, keepdims=True).clip(min=1)
-        first = may_start * unary[self.empty.starts].sum(axis=0) + may_start / may_start.sum()
-        emissions = [
-            weight * self._emit(*of_source)
-            for weight, of_source in zip(
-                self.weights, zip(counts, start, self.votes, self.said, strict=True), strict=True
-            )
-        ]
-        return VoteModel(
-            self.tags,
-            emissions,
-            _log(_normalize(np.where(transitions, edges, 0) + moves)),
-            _log(_normalize(first[None]))[0],
-            self.constraints.end,
-            self.weights,
-            self.correlations,
-        )
-
-    def _emit(self, counts: Floats, start: Floats, votes: Votes, said: _Said) -> Floats:
+    def emit(self, counts: Floats, votes: Votes, precisions: Floats) -> Floats:
         """Return the log-probabilities of what a source says (T, 2 + K P), by true tag."""
         n_labels, n_prefixes = self.n_labels, self.n_prefixes
         k = len(votes.means)
-        spans = start[:, 2:].sum(axis=0).reshape(k, n_prefixes)
-        shares = (spans + 0.1) / (spans + 0.1).sum()
+        spans = counts[:, 2:].sum(axis=0).reshape(k, n_prefixes)
+        by_prefix = counts[1:].reshape(n_labels, n_prefixes, -1)
         means = votes.means.T[:, None, :, None]
-        by_tag = counts[1:, 2:].reshape(n_labels, n_prefixes, k, n_prefixes)
+        by_tag = by_prefix[..., 2:].reshape(n_labels, n_prefixes, k, n_prefixes)
         right = np.where(means, by_tag, 0).sum(axis=2)
         wrong = np.where(means, 0, by_tag).sum(axis=(2, 3))
-        beside = counts[1:, BESIDE].reshape(n_labels, n_prefixes)
         # What it says of a token, given that it says something: beside, the prefixes, wrong.
-        habits = np.concatenate([beside[..., None], right, wrong[..., None]], axis=2)
+        habits = np.concatenate([by_prefix[..., [BESIDE]], right, wrong[..., None]], axis=2)
         prior = np.full((n_prefixes, n_prefixes + 2), WRONG / (n_prefixes + 1))
         prior[np.arange(n_prefixes), np.arange(n_prefixes) + 1] += RIGHT
         habits = _normalize(habits + SHARED * _normalize(habits.sum(axis=0) + prior))
-        at_start = start[1:].reshape(n_labels, n_prefixes, -1)
-        said_any, n = at_start[..., BESIDE:].sum(axis=2), at_start.sum(axis=2)
+        said_any, n = by_prefix[..., BESIDE:].sum(axis=2), by_prefix.sum(axis=2)
         of_label = (said_any.sum(axis=1) + 0.5) / (n.sum(axis=1) + 1)
         coverage = (said_any + 2.5 * SHARED * of_label[:, None]) / (n + 2.5 * SHARED)
         found = np.zeros((n_labels, n_prefixes, k, n_prefixes))
         for is_right, mass in ((True, habits[..., 1:-1]), (False, habits[..., -1:])):
-            chosen = np.where(is_right == votes.means.T, shares.sum(axis=1), 0)
-            chosen = chosen / chosen.sum(axis=1, keepdims=True).clip(min=1e-300)
-            found += chosen[:, None, :, None] * mass[:, :, None]
+            chosen = np.where(is_right == votes.means.T, (spans + 0.1).sum(axis=1), 0)
+            found += _normalize(chosen)[:, None, :, None] * mass[:, :, None]
+        # The coverage counts all spans as right: the odds of a false one make up for it.
+        odds = (1 / precisions - 1)[:, None]
+        n_o = counts[0].sum().clip(min=1)
+        false = (_normalize(spans + 0.1) * (spans.sum(axis=1, keepdims=True) + 0.5) * odds) / n_o
         table = np.empty((self.n_tags, counts.shape[1]))
         exponent = 1.0 if votes.denies else SILENCE
         table[1:, SILENT] = (1 - coverage).ravel() ** exponent
         table[1:, BESIDE] = (coverage * habits[..., 0]).ravel()
         table[1:, 2:] = (coverage[..., None, None] * found).reshape(self.n_tags - 1, -1)
-        false = self._false_spans(spans, said) / start[0].sum().clip(min=1)
-        table[0, BESIDE] = max(start[0, BESIDE], 1) / start[0].sum().clip(min=1)
+        table[0, BESIDE] = max(counts[0, BESIDE], 1) / n_o
         table[0, 2:] = false.ravel()
         # Where its spans are decides which tokens are beside them.
         table[0, SILENT] = (1 - min(false.sum(), 0.5)) ** exponent
         return _log(table)
 
-    def _false_spans(self, spans: Floats, said: _Said) -> Floats:
-        """Return how many tokens of spans (K, P) are O."""
-        known = said.symbols[self.is_known]
-        size = spans.size + 2
-        on_gold = np.bincount(known[known >= 0], minlength=size)[2:]
-        is_o = known[(known >= 0) & (self.known[self.is_known] == 0)]
-        false = np.bincount(is_o, minlength=size)[2:]
-        of_symbol = [x.reshape(spans.shape).sum(axis=1) for x in (false, on_gold)]
-        rate = (of_symbol[0] + SPANS * (1 - PRECISION)) / (of_symbol[1] + SPANS)
-        n = spans.sum(axis=1, keepdims=True)
-        # The coverage counts all spans as right: the odds of a false one make up for it.
-        odds = (rate / (1 - rate))[:, None]
-        return (spans + 0.1) / (n + 0.1 * self.n_prefixes) * (n + 0.5) * odds
+    def find_precisions(self, said: _Said, votes: Votes) -> Floats:
+        """Return the prior precision of each symbol (K,), after gold."""
+        symbols, tags = said.symbols[self.is_known], self.known[self.is_known]
+        says = symbols > BESIDE
+        of_symbol = (symbols[says] - 2) // self.n_prefixes
+        n, right = (
+            np.bincount(of_symbol, weights, len(votes.means)) for weights in (None, tags[says] > 0)
+        )
+        return (right + SPANS * PRECISION) / (n + SPANS)
 
 
 def _normalize(counts: Floats) -> Floats:

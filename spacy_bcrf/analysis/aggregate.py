@@ -4,7 +4,6 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -12,13 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import ENT_IOB, ENT_TYPE  # type: ignore[import-not-found]
-from spacy.tokens import Doc, DocBin, Span
+from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 from tqdm import tqdm
 
 from bcrf.chain import CRF, Constraints, Potentials, entropy, span_posteriors, viterbi
-from bcrf.chain.annotators import NEAR_COPY, VoteModel, Votes, fit_votes
-from bcrf.io.atomic import replacing
+from bcrf.chain.annotators import NEAR_COPY, SPANS, VoteModel, Votes, fit_votes
 from bcrf.schemes import get_scheme
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, is_first, read_docs
 from spacy_bcrf.annotation.entity_tags import EntityTags
@@ -26,7 +24,8 @@ from spacy_bcrf.corpora.identity import keep_identity
 
 from .repeats import Repeats
 from .result import Result
-from .sources import Source
+from .shards import load_shard, save_shard, write_missing
+from .sources import Source, hash_text
 
 SCHEME = get_scheme("BILUO")
 MAX_FIT = 1_000_000
@@ -129,94 +128,93 @@ def aggregate(
     entities; they improve the estimates, and give the true figures of the sources. folder: keeps
     the votes, so that the same call resumes. identity: of sources and documents; another one than
     that of an earlier call is an error. corpus: its name, for errors. ValueError without documents
-    or votes, and for a label of a source that nobody mapped.
+    or votes, for gold without these labels, and for a label of a source that nobody mapped.
     """
+    in_gold = {ent.label_ for doc in gold for ent in doc.ents}
+    if gold and in_gold.isdisjoint(labels):
+        raise ValueError(
+            f"gold: expected entities with the labels {', '.join(labels)}, got "
+            f"{', '.join(sorted(in_gold)) or 'no entity'} in {len(gold):,} documents"
+        )
+    unmatched = {source.name: dict(source.places) for source in sources if source.places}
+
+    def write(path: Path, of_shard: list[Doc]) -> None:
+        _write_votes(path, _vote(of_shard, sources, labels))
+
     with TemporaryDirectory() as temporary:
         target = Path(temporary) if folder is None else folder
         if identity is not None:
             keep_identity(target / "manifest.json", identity)
-        paths, n_reused = _collect(docs, sources, labels, target, shard_size)
+        list(_match(gold, unmatched))
+        reading = _match(docs, unmatched)
+        paths, n_reused = write_missing(reading, target, shard_size, write, "voting")
         if not paths:
             raise ValueError(f"{corpus}: there are no texts")
         of_gold = _vote(gold, sources, labels) if gold else None
         merger = _fit(paths, sources, labels, of_gold, seed, corpus)
         judge = _Judge(merger, [*sources, REPEATS], labels, of_gold)
+        judge.notes += [
+            f"{name}: {len(places):,} of its texts are no documents here, and left out, such as "
+            f"{next(iter(places.values()))}"
+            for name, places in unmatched.items()
+            if places
+        ]
         for path in tqdm(paths, "aggregating", unit="shards", delay=1):
             shard = _read_votes(path, sources, labels)
             _write_shard(output / path.name, shard.docs, *judge.add(shard), labels)
         return judge.result(n_reused)
 
 
+def _match(docs: Iterable[Doc], unmatched: Mapping[str, dict[bytes, str]]) -> Iterator[Doc]:
+    """Yield documents, and remove their texts from the unmatched ones of each source."""
+    for doc in docs:
+        for places in unmatched.values():
+            places.pop(hash_text(doc), None)
+        yield doc
+
+
 class _Shard(NamedTuple):
-    """Documents, the votes of each source, their number of overlaps, and known tags (N,)."""
+    """Documents, the votes of each source, how many it left out, and known tags (N,).
+
+    left_out: (S, 2), the spans that overlap another one, and those that the map drops.
+    """
 
     docs: Sequence[Doc]
     lengths: NDArray[np.int32]
     votes: list[Votes]
-    n_overlaps: NDArray[np.int64]
+    left_out: NDArray[np.int64]
     tags: NDArray[np.int32]
-
-
-def _collect(
-    docs: Iterable[Doc],
-    sources: Sequence[Source],
-    labels: Sequence[str],
-    folder: Path,
-    size: int,
-) -> tuple[list[Path], int]:
-    """Write the votes of the missing shards. RETURNS all shards, and how many there were."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths: list[Path] = []
-    n_reused, reading = 0, iter(docs)
-    with tqdm(desc="voting", unit="docs", delay=1) as bar:
-        while of_shard := list(islice(reading, size)):
-            paths.append(folder / f"{len(paths):06d}")
-            if paths[-1].with_suffix(".npz").exists():
-                n_reused += 1
-            else:
-                _write_votes(paths[-1], _vote(of_shard, sources, labels))
-            bar.update(len(of_shard))
-    return paths, n_reused
 
 
 def _vote(docs: Sequence[Doc], sources: Sequence[Source], labels: Sequence[str]) -> _Shard:
     """Return votes on documents, whose entities are the known tags."""
-    votes, n_overlaps = zip(*(source.vote(docs, labels) for source in sources), strict=True)
+    votes, left_out = zip(*(source.vote(docs, labels) for source in sources), strict=True)
     lengths = doc_lengths(docs)
     types = [docs[0].vocab.strings[label] for label in labels]
     entities = EntityTags(SCHEME, labels, types)
     iob, kind = read_docs(docs, (ENT_IOB, ENT_TYPE)).T
     tags, _ = entities.encode(iob, kind, is_first(lengths))
-    return _Shard(docs, lengths, list(votes), np.array(n_overlaps), tags)
+    return _Shard(docs, lengths, list(votes), np.array(left_out), tags)
 
 
 def _write_votes(path: Path, shard: _Shard) -> None:
     # Without the span groups, which `DocBin` would store: 4 ms a document.
     bare = (Doc(d.vocab, [t.text for t in d], [bool(t.whitespace_) for t in d]) for d in shard.docs)
-    with replacing(path.with_suffix(".spacy")) as part:
-        DocBin(["ORTH", "SPACY"], docs=bare).to_disk(part)
     spans = [np.stack(of_source[:3], axis=1) for of_source in shard.votes]
-    with replacing(path.with_suffix(".npz")) as part:
-        np.savez(
-            part,
-            sizes=list(map(len, spans)),
-            spans=np.concatenate(spans),
-            weights=np.concatenate([of_source.weights for of_source in shard.votes]),
-            looked=np.packbits([of_source.looked for of_source in shard.votes], axis=1),
-            n_overlaps=shard.n_overlaps,
-        )
+    save_shard(
+        path,
+        bare,
+        sizes=list(map(len, spans)),
+        spans=np.concatenate(spans),
+        weights=np.concatenate([of_source.weights for of_source in shard.votes]),
+        looked=np.packbits([of_source.looked for of_source in shard.votes], axis=1),
+        left_out=shard.left_out,
+    )
 
 
 def _read_votes(path: Path, sources: Sequence[Source], labels: Sequence[str]) -> _Shard:
-    try:
-        docs = list(DocBin().from_disk(path.with_suffix(".spacy")).get_docs(Vocab()))
-        with np.load(path.with_suffix(".npz")) as arrays:
-            sizes, spans, weights, looked, n_overlaps = (
-                arrays[key] for key in ("sizes", "spans", "weights", "looked", "n_overlaps")
-            )
-    except Exception as error:  # zlib, MessagePack, NumPy and ZIP raise their own
-        damaged = f"{path}.spacy or .npz is damaged ({error}); delete both and start again"
-        raise ValueError(damaged) from error
+    keys = ("sizes", "spans", "weights", "looked", "left_out")
+    docs, (sizes, spans, weights, looked, left_out) = load_shard(path, Vocab(), keys)
     lengths, cuts = doc_lengths(docs), sizes.cumsum()[:-1]
     n_tokens = int(lengths.sum())
     columns = zip(
@@ -229,7 +227,7 @@ def _read_votes(path: Path, sources: Sequence[Source], labels: Sequence[str]) ->
     votes = [
         Votes.of(s, seen, source.means(labels), source.denies, w) for s, w, seen, source in columns
     ]
-    return _Shard(docs, lengths, votes, n_overlaps, np.full(n_tokens, UNKNOWN, dtype="int32"))
+    return _Shard(docs, lengths, votes, left_out, np.full(n_tokens, UNKNOWN, dtype="int32"))
 
 
 @dataclass
@@ -260,11 +258,16 @@ def _spans(tags: NDArray[np.int32], lengths: NDArray[np.int32]) -> list[tuple[in
 
 def _voted(shard: _Shard) -> NDArray[np.bool_]:
     """Return a mask (N,) of the tokens with a vote, or a known tag."""
-    mask = shard.tags != UNKNOWN
-    for of_source in shard.votes:
-        for start, end in zip(of_source.starts.tolist(), of_source.ends.tolist(), strict=True):
-            mask[start:end] = True
-    return mask
+    return (shard.tags != UNKNOWN) | _find_voted(shard.votes)
+
+
+def _find_voted(votes: Sequence[Votes]) -> NDArray[np.bool_]:
+    """Return a mask (N,) of the tokens in spans, which do not overlap in a source."""
+    edges = np.zeros(len(votes[0].looked) + 1, dtype="int32")
+    for of_source in votes:
+        np.add.at(edges, of_source.starts, 1)
+        np.subtract.at(edges, of_source.ends, 1)
+    return edges.cumsum()[:-1] > 0
 
 
 def _fit(
@@ -286,9 +289,10 @@ def _fit(
     lengths = np.concatenate([part.lengths for part in parts])
     if not any(len(of_source.starts) for part in parts for of_source in part.votes):
         names = ", ".join(source.name for source in sources)
+        n_dropped = sum(int(part.left_out[:, 1].sum()) for part in parts)
         raise ValueError(
-            f"{corpus}: no source proposes a span in {len(lengths):,} documents ({names}); nothing "
-            "can be learned"
+            f"{corpus}: no source proposes a span in {len(lengths):,} documents ({names}); their "
+            f"maps drop {n_dropped:,} spans; nothing can be learned"
         )
     known = np.concatenate([part.tags for part in parts])
     constraints = Constraints(
@@ -320,10 +324,11 @@ class _Judge:
     ) -> None:
         s, n_labels = len(sources), len(labels)
         self.merger, self.sources, self.labels = merger, sources, labels
-        self.n_docs, self.n_overlaps = 0, np.zeros(s, dtype="int64")
+        self.n_docs, self.left_out = 0, np.zeros((s, 2), dtype="int64")
+        self.notes: list[str] = []
         self.n_entities = np.zeros(n_labels, dtype="int64")
-        # By source and label: spans, right spans, entities where it looked.
-        self.sums, self.true = np.zeros((3, s, n_labels)), np.zeros((3, s, n_labels))
+        # By source and label, see `_count`.
+        self.sums, self.true = np.zeros((5, s, n_labels)), np.zeros((5, s, n_labels))
         self.same = np.zeros((s, s))
         self.conflicts: list[tuple[float, int, dict[str, Any]]] = []
         self.unsure: list[tuple[float, int, dict[str, Any]]] = []
@@ -346,25 +351,35 @@ class _Judge:
         self.same += [[len(one & other) for other in spans] for one in spans]
         self._find_unsure(shard, chain, tags, spans)
         self.n_docs += len(shard.docs)
-        self.n_overlaps[:-1] += shard.n_overlaps
+        self.left_out[:-1] += shard.left_out
         return tags, chain
 
     def _count(self, votes: Sequence[Votes], chain: Potentials) -> NDArray[np.float64]:
-        """Return the sums (3, S, L) of spans, of right ones, and of entities where it looked."""
+        """Return the sums (5, S, L) of spans, right ones, entities where it looked, precisions of
+        spans, and spans that others judge: one votes on a token of it, or denies it.
+
+        No vote tells whether another span is right. Its precision is the prior of the source.
+        """
         span_tags = SCHEME.span_tags(self.labels)
         unary = CRF().marginals(chain).unary
         opened = unary[:, span_tags.first] + unary[:, span_tags.single]
+        says = [_find_voted([each]) | (each.denies & each.looked) for each in votes]
+        n_say = np.sum(says, axis=0)
         sums = np.zeros_like(self.sums)
         for i, of_source in enumerate(votes):
-            p = np.zeros((len(of_source.starts), len(self.labels)))
+            means = of_source.means[of_source.symbols]
+            others = np.append(0, (n_say > says[i]).cumsum())
+            judged = others[of_source.starts] < others[of_source.ends]
+            p = np.zeros(means.shape)
             for label in range(len(self.labels)):
-                may = of_source.means[of_source.symbols, label]
+                may = means[:, label]
                 at = of_source.starts[may], of_source.ends[may], np.full(may.sum(), label)
                 p[may, label] = span_posteriors(chain, span_tags, *at)
             # A vote for alternatives counts for the most probable one.
-            best = (p + 1e-9 * of_source.means[of_source.symbols]).argmax(axis=1)
-            sums[0, i] = np.bincount(best, minlength=len(self.labels))
-            sums[1, i] = np.bincount(best, p.sum(axis=1), minlength=len(self.labels))
+            best = (p + 1e-9 * means).argmax(axis=1)
+            right, prior = p.sum(axis=1), self.merger.model.precisions[i][of_source.symbols]
+            by_span = (None, right, np.where(judged, right, prior), judged)
+            sums[[0, 1, 3, 4], i] = [np.bincount(best, x, len(self.labels)) for x in by_span]
             sums[2, i] = opened[of_source.looked].sum(axis=0)
         return sums
 
@@ -417,12 +432,15 @@ class _Judge:
 
     def result(self, n_reused: int) -> Aggregated:
         names = [source.name for source in self.sources]
+        n, right, n_true, precisions, judged = self.sums
+        # The prior stands for all spans that nobody judges.
+        n_known = judged + np.minimum(n - judged, SPANS)
         figures = {
             name: [
                 Figures(
                     label,
-                    _share(*self.sums[:2, s, k], *self.true[:2, s, k]),
-                    _share(*self.sums[[2, 1], s, k], *self.true[[2, 1], s, k]),
+                    _share(n[s, k], precisions[s, k], n_known[s, k], *self.true[:2, s, k]),
+                    _share(n_true[s, k], right[s, k], n_true[s, k], *self.true[[2, 1], s, k]),
                 )
                 for k, label in enumerate(self.labels)
             ]
@@ -436,21 +454,25 @@ class _Judge:
             for b in range(a)
             if linked[a, b] >= NEAR_COPY
         ]
-        notes = [
-            *(
-                f"{name}: no span, it abstains"
-                for name, n in zip(names, n_spans, strict=True)
-                if not n
-            ),
-            *(
-                f"{name}: {n:,} spans overlap another one of it; the longest stays"
-                for name, n in zip(names, self.n_overlaps.tolist(), strict=True)
-                if n
-            ),
-            *(f"{a} and {b} are near-copies: they count for less" for a, b, _ in copies),
-        ]
-        if (n_spans > 0).sum() == 1:
+        notes = self.notes
+        *of_sources, _ = zip(names, n_spans, self.left_out.tolist(), strict=True)
+        for name, n, (n_overlaps, n_dropped) in of_sources:
+            if not n:
+                notes.append(f"{name}: no span, it abstains")
+            if n_dropped:
+                notes.append(f"{name}: its map drops {n_dropped:,} spans")
+            if n_overlaps:
+                notes.append(
+                    f"{name}: {n_overlaps:,} spans overlap another one of it; the longest stays"
+                )
+        notes += [f"{a} and {b} are near-copies: they count for less" for a, b, _ in copies]
+        if (n_spans[:-1] > 0).sum() == 1:
             notes.append("only one source votes: nothing tells how precise it is")
+        notes += [
+            f"{label}: no source proposes it"
+            for label, n in zip(self.labels, self.sums[0].sum(axis=0), strict=True)
+            if not n
+        ]
         return Aggregated(
             self.n_docs,
             dict(zip(self.labels, self.n_entities.tolist(), strict=True)),
@@ -473,13 +495,13 @@ def _keep(heap: list, value: float, number: int, record: dict[str, Any]) -> None
         heapq.heapreplace(heap, (value, -number, record))
 
 
-def _share(n: float, right: float, true_n: float, true_right: float) -> Share:
+def _share(n: float, right: float, n_known: float, true_n: float, true_right: float) -> Share:
     true = float(true_right / true_n) if true_n else None
     if n < 1e-6:
         return Share(float(n), None, None, None, true)
-    z, p = 1.96, min(1.0, right / n)
-    middle, spread = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    scale = 1 + z * z / n
+    z, p, m = 1.96, min(1.0, right / n), max(n_known, 1e-6)
+    middle, spread = p + z * z / (2 * m), z * math.sqrt(p * (1 - p) / m + z * z / (4 * m * m))
+    scale = 1 + z * z / m
     low, high = (middle - spread) / scale, (middle + spread) / scale
     return Share(float(n), float(p), float(max(low, 0)), float(min(high, 1)), true)
 
@@ -496,9 +518,11 @@ def _write_shard(
         found = SCHEME.decode_ids(tags[first:last], np.array([last - first], dtype="int32"))
         spans = zip(*(x.tolist() for x in found), strict=True)
         doc.set_ents([Span(doc, start, end, label=labels[k]) for start, end, k in spans])
-    with replacing(path.with_suffix(".spacy")) as part:
-        DocBin(["ORTH", "SPACY", "ENT_IOB", "ENT_TYPE"], docs=docs).to_disk(part)
-    with replacing(path.with_suffix(".npz")) as part:
-        np.savez_compressed(
-            part, unary=chain.unary.astype("float32"), transitions=chain.transitions
-        )
+    save_shard(
+        path,
+        docs,
+        "ENT_IOB",
+        "ENT_TYPE",
+        unary=chain.unary.astype("float32"),
+        transitions=chain.transitions,
+    )

@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, cast
@@ -13,14 +12,13 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import spacy
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import minibatch
 from thinc.api import Optimizer
 from tqdm import tqdm
 
 from bcrf.chain import CRF, Marginals, Potentials, viterbi
-from bcrf.io.atomic import replacing
 from bcrf.kernels import Array
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.corpora.formats.annotators import Annotated
@@ -36,6 +34,7 @@ from .candidates import candidate_marginals
 from .combine import own_tok2vec
 from .loading import annotate_before, copy_words, find_labeler
 from .result import Result
+from .shards import load_shard, save_shard, write_missing
 from .sources import Found, Source
 
 HELD_OUT = 20
@@ -128,7 +127,8 @@ def distill(
         target = Path(temporary) if folder is None else folder
         if identity is not None:
             keep_identity(target / "manifest.json", identity)
-        paths, n_reused = _label(teacher, name, docs, target, shard_size)
+        write = partial(_write_shard, teacher, name)
+        paths, n_reused = write_missing(docs, target, shard_size, write, "labeling")
         if not paths:
             raise ValueError(f"{corpus}: there are no texts")
         shards: Shards = [partial(_read_shard, path, nlp) for path in paths]
@@ -346,46 +346,18 @@ def _initialize(nlp: Language, name: str, labels: Iterable[str], docs: Sequence[
         nlp.initialize(lambda: [Example(doc, doc) for doc in docs])
 
 
-def _label(
-    teacher: Language, name: str, docs: Iterable[Doc], folder: Path, size: int
-) -> tuple[list[Path], int]:
-    """Write the missing shards, each at once. RETURNS all shards, and how many there were."""
-    paths: list[Path] = []
-    n_reused = 0
-    folder.mkdir(parents=True, exist_ok=True)
-    reading = iter(docs)
-    with tqdm(desc="labeling", unit="docs", delay=1) as bar:
-        while of_shard := list(islice(reading, size)):
-            path = folder / f"{len(paths):06d}"
-            paths.append(path)
-            if path.with_suffix(".npz").exists():
-                n_reused += 1
-            else:
-                _write_shard(path, teacher, name, list(annotate_before(teacher, name, of_shard)))
-            bar.update(len(of_shard))
-    return paths, n_reused
-
-
-def _write_shard(path: Path, base: Language, name: str, docs: list[Doc]) -> None:
-    pipe: Any = base.get_pipe(name)
-    chain = teacher_chain(pipe, docs)
+def _write_shard(teacher: Language, name: str, path: Path, docs: list[Doc]) -> None:
+    pipe: Any = teacher.get_pipe(name)
+    before = list(annotate_before(teacher, name, docs))
+    chain = teacher_chain(pipe, before)
     unary, transitions = map(pipe.model.ops.to_numpy, (chain.unary, chain.transitions))
-    with replacing(path.with_suffix(".spacy")) as part:
-        DocBin(["ORTH", "SPACY"], docs=docs).to_disk(part)
-    with replacing(path.with_suffix(".npz")) as part:
-        np.savez_compressed(part, unary=unary, transitions=transitions)
+    save_shard(path, before, unary=unary, transitions=transitions)
 
 
 def _read_shard(path: Path, nlp: Language) -> Shard:
-    try:
-        stored = DocBin().from_disk(path.with_suffix(".spacy")).get_docs(nlp.vocab)
-        # Entities of `aggregate` would restrict the student.
-        docs = [copy_words(doc, nlp) for doc in stored]
-        with np.load(path.with_suffix(".npz")) as arrays:
-            unary, transitions = arrays["unary"], arrays["transitions"]
-    except Exception as error:  # zlib, MessagePack, NumPy and ZIP raise their own
-        damaged = f"{path}.spacy or .npz is damaged ({error}); delete both and start again"
-        raise ValueError(damaged) from error
+    stored, (unary, transitions) = load_shard(path, nlp.vocab, ("unary", "transitions"))
+    # Entities of `aggregate` would restrict the student.
+    docs = [copy_words(doc, nlp) for doc in stored]
     lengths = doc_lengths(docs)
     n_chains = max(1, len(unary) // max(1, int(lengths.sum())))
     chain = Potentials(unary, transitions, lengths.repeat(n_chains))

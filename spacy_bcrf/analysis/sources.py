@@ -14,7 +14,7 @@ MEDICATION = "DRUG"
 ENTITY = ["DRUG", "DISEASE"]
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -59,7 +59,7 @@ class Source:
     find: see `Find`. meanings: the labels of ours that a label of the source means: several are
     alternatives, none drops the span. Any other label must be one of ours. denies: whether it
     finds nearly all entities where it looks, so that its silence is a vote; else it abstains. path:
-    of its file or pipeline.
+    of its file or pipeline. places: of the records of its file, by the hash of their texts.
     """
 
     name: str
@@ -67,6 +67,7 @@ class Source:
     meanings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     denies: bool = False
     path: Path | None = None
+    places: Mapping[bytes, str] = field(default_factory=dict)
 
     def symbols(self, labels: Sequence[str]) -> list[tuple[str, ...]]:
         """Return the meanings that a vote can have: each of our labels, and each alternative."""
@@ -77,13 +78,13 @@ class Source:
         """Return which of our labels each symbol means (K, L)."""
         return np.array([[label in meant for label in labels] for meant in self.symbols(labels)])
 
-    def vote(self, docs: Sequence[Doc], labels: Sequence[str]) -> tuple[Votes, int]:
-        """Return the votes on documents, and the number of spans that overlap another one.
+    def vote(self, docs: Sequence[Doc], labels: Sequence[str]) -> tuple[Votes, tuple[int, int]]:
+        """Return the votes on documents, and how many spans overlap, and how many the map drops.
 
         Of overlapping spans the one with the largest weight stays, then the longest. ValueError for
         a label without a meaning.
         """
-        bounds, rows, n_overlaps = find_bounds(docs), [], 0
+        bounds, rows, n_overlaps, n_dropped = find_bounds(docs), [], 0, 0
         numbers = {meant: i for i, meant in enumerate(self.symbols(labels))}
         looked = np.zeros(bounds[-1][1] if bounds else 0, dtype=bool)
         for (first, last), found in zip(bounds, self.find(docs), strict=True):
@@ -102,18 +103,19 @@ class Source:
                         f"[sources.{self.name}.map], a list of alternatives, or [] to drop it"
                     )
                 tokens = range(first + one.start, first + one.end)
-                if meant and taken.isdisjoint(tokens):
+                if not meant:
+                    n_dropped += 1
+                elif taken.isdisjoint(tokens):
                     rows.append((tokens.start, tokens.stop, numbers[meant], one.weight))
                     taken.update(tokens)
                 else:
-                    n_overlaps += bool(meant)
+                    n_overlaps += 1
         columns = np.array(sorted(rows)).reshape(-1, 4)
         for start, end, *_ in rows:
             looked[start:end] = True
-        return (
-            Votes.of(columns[:, :3], looked, self.means(labels), self.denies, columns[:, 3]),
-            n_overlaps,
-        )
+        means, weights = self.means(labels), columns[:, 3]
+        votes = Votes.of(columns[:, :3], looked, means, self.denies, weights)
+        return votes, (n_overlaps, n_dropped)
 
 
 def read_sources(path: Path, nlp: Language) -> tuple[tuple[str, ...], list[Source]]:
@@ -177,11 +179,11 @@ def _read_source(
         meanings[key] = tuple(several)
     for wrong in sorted({label for each in meanings.values() for label in each} - {*labels}):
         raise ValueError(f"{wrong!r} is none of the labels {', '.join(labels)}")
-    path = folder / section[kind]
+    path, places = folder / section[kind], {}
     if kind == "annotations":
         if path not in shared:
             shared[path] = list(read_annotators(path, nlp))
-        find = find_annotations(shared[path], section.get("annotator"), str(path))
+        find, places = _find_annotations(shared[path], section.get("annotator"), path)
     elif kind == "pipeline":
         find = _find_by_pipeline(path, section.get("spans"), section.get("regions"), shared)
         path = path if path.exists() else get_package_path(path.name)
@@ -193,7 +195,8 @@ def _read_source(
         if label is None:
             raise ValueError(f"gazetteer = {section[kind]!r} needs label, the label of its phrases")
         find = _find_phrases(path, label, nlp)
-    return Source(name, find, meanings, silence == "denies", None if kind == "spans" else path)
+    file = None if kind == "spans" else path
+    return Source(name, find, meanings, silence == "denies", file, places)
 
 
 def _as_candidates(spans: Sequence[Span]) -> list[Candidate]:
@@ -264,38 +267,40 @@ def _find_phrases(path: Path, label: str, nlp: Language) -> Find:
     return find
 
 
-def find_annotations(annotated: Iterable[Annotated], annotator: str | None, where: str) -> Find:
-    """Return the votes of an annotator of JSON lines, see `corpora.formats.annotators`.
+def _find_annotations(
+    annotated: Sequence[Annotated], annotator: str | None, path: Path
+) -> tuple[Find, dict[bytes, str]]:
+    """Return the votes of an annotator of a JSON lines file, and the places of its texts.
 
     annotator: None for the only one. Documents have the same text. ValueError for another one.
     """
-    by_text: dict[bytes, tuple[str, int, Found]] = {}
-    names: set[str] = set()
-    twice = ""
-    for one in annotated:
-        names.update(one.by_annotator)
-        wanted = [name for name in one.by_annotator if annotator in (None, name)]
-        for name in wanted:
-            found, key = Found(one.by_annotator[name]), _hash(one.doc)
-            place, _, before = by_text.get(key, (one.place, 0, found))
-            if place != one.place and before != found:
-                twice = f"{one.place}: has the text of {place} with other spans"
-            by_text[key] = one.place, len(one.doc), found
+    names = sorted({name for one in annotated for name in one.by_annotator})
+    listed = ", ".join(map(repr, names))
+    if not names:
+        raise ValueError(f"{path} has no record")
     if annotator is None and len(names) > 1:
-        raise ValueError(f"{where} has {', '.join(sorted(names))}; expected annotator, one of them")
-    if annotator is not None and annotator not in names:
-        raise ValueError(f"{where} has no annotator {annotator!r} among {', '.join(sorted(names))}")
-    if twice:
-        raise ValueError(twice)
+        raise ValueError(f"{path} has {listed}; expected annotator, one of them")
+    name = names[0] if annotator is None else annotator
+    if name not in names:
+        raise ValueError(f"{path} has no annotator {name!r} among {listed}")
+    by_text: dict[bytes, tuple[str, int, Found]] = {}
+    for one in annotated:
+        if name in one.by_annotator:
+            new = one.place, len(one.doc), Found(one.by_annotator[name])
+            place, _, before = by_text.setdefault(hash_text(one.doc), new)
+            if before != new[2]:
+                raise ValueError(f"{one.place}: has the text of {place} with other spans")
 
     def look_up(doc: Doc) -> Found | None:
-        place, n, found = by_text.get(_hash(doc), ("", 0, None))
+        place, n, found = by_text.get(hash_text(doc), ("", 0, None))
         if found is not None and n != len(doc):
             raise ValueError(f"{place}: has {n} tokens, but the document has {len(doc)}")
         return found
 
-    return lambda docs: [look_up(doc) for doc in docs]
+    places = {key: place for key, (place, *_) in by_text.items()}
+    return lambda docs: [look_up(doc) for doc in docs], places
 
 
-def _hash(doc: Doc) -> bytes:
+def hash_text(doc: Doc) -> bytes:
+    """Return what documents with the same text share."""
     return blake2b(doc.text.encode(), digest_size=12).digest()

@@ -36,7 +36,7 @@ def aggregate_cli(
     shard: Annotated[int, Opt(help="Documents in a shard", min=1)] = 1000,
     work: Annotated[
         Path | None,
-        Opt(help="Folder that keeps the votes (default: beside the output until the end)"),
+        Opt(help="Folder that keeps the votes (default: .OUTPUT.votes, removed at the end)"),
     ] = None,
     lang: Annotated[str, Opt("--lang", "-l", help="Language of the tokenizer of texts")] = "xx",
     seed: Seed = 0,

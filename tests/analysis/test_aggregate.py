@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 import spacy
 from spacy.tokens import Doc, DocBin, Span
 
+from bcrf.chain.annotators import PRECISION
 from spacy_bcrf.analysis import aggregate
 from spacy_bcrf.analysis.sources import Source, read_groups
 
@@ -34,3 +36,31 @@ def test_kept_votes_have_no_span_groups(tmp_path):
     aggregate(docs, SOURCES, ["A"], tmp_path / "out", folder=votes)
     (stored, *_) = DocBin().from_disk(votes / "000000.spacy").get_docs(docs[0].vocab)
     assert stored.text == docs[0].text and not stored.spans and docs[0].spans
+
+
+def test_a_span_that_nobody_judges_has_the_prior_precision(tmp_path):
+    docs = make_docs()
+    for doc in docs:
+        doc.spans["alone"] = [Span(doc, 3, 4, "A")]
+    sources = [*SOURCES, Source("alone", read_groups("alone"))]
+    found = aggregate(docs, sources, ["A"], tmp_path)
+    (alone,), (one,) = found.figures["alone"], found.figures["one"]
+    assert alone.precision.value == pytest.approx(PRECISION)
+    # The prior stands for 20 spans, not for all, so that the interval stays wide.
+    many = aggregate(docs * 100, sources, ["A"], tmp_path)
+    ((alone,), (one,)) = many.figures["alone"], many.figures["one"]
+    assert alone.precision.high - alone.precision.low > 0.25
+    assert one.precision.high - one.precision.low < 0.1
+
+
+def test_gold_without_the_labels_is_an_error(tmp_path):
+    (gold,) = make_docs()[:1]
+    gold.set_ents([Span(gold, 1, 2, "X")])
+    message = "gold: expected entities with the labels A, got X in 1 documents"
+    with pytest.raises(ValueError, match=message):
+        aggregate(make_docs(), SOURCES, ["A"], tmp_path, gold=[gold])
+
+
+def test_a_label_that_no_source_proposes(tmp_path):
+    found = aggregate(make_docs(), SOURCES, ["A", "B"], tmp_path)
+    assert found.notes == ["B: no source proposes it"]

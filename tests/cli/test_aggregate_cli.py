@@ -1,6 +1,8 @@
 """The command `python -m spacy bcrf aggregate`."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 import spacy
@@ -8,6 +10,7 @@ from commands import command
 from spacy.tokens import Doc, DocBin, Span
 
 run = command("aggregate")
+ROOT = Path(__file__).parents[2]
 DRUGS, ILLS = ["aspirin", "ibuprofen", "codeine"], ["headache", "fever", "Wilson disease"]
 TEXTS = [f"She took {drug} for {ill} ." for drug in DRUGS for ill in ILLS]
 TEXTS += ["Wilson disease (WD) is rare. Many have WD.", "Nothing here."]
@@ -90,6 +93,25 @@ def test_sources_of_all_kinds_are_merged(folder):
     command("distill")("out", "-o", "student", "-l", "en", "--passes", 20)
     doc = spacy.load("student")("They took codeine for fever .")
     assert [(ent.text, ent.label_) for ent in doc.ents] == [("codeine", "DRUG"), ("fever", "ILL")]
+
+
+def test_the_worked_example(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "assets").symlink_to(ROOT / "assets")
+    page = (ROOT / "docs/weak-supervision.md").read_text("utf8")
+    shown = page[: page.index("## Sources")]
+    for block in re.findall(r"```(?:json|text|ini)\n(.*?)```", shown, re.DOTALL):
+        files = "".join(path.read_text("utf8") for path in (ROOT / "assets/weak").iterdir())
+        assert all(f"{line}\n" in files for line in block.splitlines())
+    commands = re.findall(r"python -m spacy bcrf (\w+) (.*)", shown)
+    assert [name for name, _ in commands] == ["aggregate", "distill"]
+    for name, options in commands:
+        command(name)(*options.split())
+    doc = spacy.load("student")("Her bronchitis was treated with penicillin.")
+    assert [(e.text, e.label_) for e in doc.ents] == [
+        ("bronchitis", "DISEASE"),
+        ("penicillin", "DRUG"),
+    ]
 
 
 def test_a_killed_run_goes_on(folder):
@@ -203,6 +225,35 @@ def test_a_text_with_two_opinions_of_a_source(folder):
         file.write("\n" + json.dumps(first | {"spans": []}))
     result = run("texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en", exit_code=1)
     assert "has the text of llm.jsonl:1 with other spans" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("silence", ["abstains", "denies"])
+def test_texts_of_a_source_that_are_no_documents(folder, silence):
+    other = {"text": "She took aspirin.", "spans": [span("She took aspirin.", "aspirin", "MED")]}
+    with (folder / "llm.jsonl").open("a") as file:
+        file.write("\n" + json.dumps(other))
+    config = CONFIG.replace('"llm.jsonl"', f'"llm.jsonl"\nsilence = "{silence}"')
+    (folder / "sources.cfg").write_text(config)
+    options = ("texts.txt", "-s", "sources.cfg", "-l", "en", "--work", "votes")
+    for output in ("out", "resumed"):
+        notes = " ".join(run(*options, "-o", output).stderr.split())
+        assert (
+            "llm: 1 of its texts are no documents here, and left out, such as llm.jsonl:11" in notes
+        )
+    assert "llm: its map drops 10 spans" in notes
+
+
+def test_a_map_that_drops_everything_and_an_empty_file(folder):
+    config = CONFIG.split("[sources.rules]")[0].replace(
+        '"DRUG"\nANY = ["DRUG", "ILL"]', "[]\nANY = []"
+    )
+    (folder / "sources.cfg").write_text(config)
+    options = ("texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en")
+    message = " ".join(run(*options, exit_code=1).stderr.split())
+    assert "proposes a span in 11 documents (llm); their maps drop 29 spans" in message
+    (folder / "llm.jsonl").write_text("")
+    message = " ".join(run(*options, exit_code=1).stderr.split())
+    assert "[sources.llm] llm.jsonl has no record" in message
 
 
 def test_sources_that_tell_little(folder):
