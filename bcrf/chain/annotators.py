@@ -101,7 +101,7 @@ def _encode(votes: Votes, lengths: NDArray[np.int32], tags: SpanTags) -> _Said:
     n_prefixes = max(first, inside, last, single) + 1
     said = np.where(votes.looked, SILENT, NOT_LOOKED).astype("int32")
     ends = np.repeat(lengths.cumsum(), lengths)
-    before = votes.starts[np.append(True, ends[1:] == ends[:-1])[votes.starts]] - 1
+    before = votes.starts[np.append(False, ends[1:] == ends[:-1])[votes.starts]] - 1
     after = votes.ends[votes.ends < ends[votes.starts]]
     said[before] = said[after] = BESIDE
     offsets = 2 + n_prefixes * votes.symbols

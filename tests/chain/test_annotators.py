@@ -169,3 +169,16 @@ def test_a_document_without_votes_has_no_entities():
     model = fit_votes(votes, lengths, TAGS, CONSTRAINTS)
     tags, _ = viterbi(model.posterior(empty, np.array([N_WORDS], "int32")))
     assert not tags.any()
+
+
+def test_a_document_says_nothing_of_another_one():
+    _, lengths, votes = draw()
+    model = fit_votes(votes, lengths, TAGS, CONSTRAINTS)
+    spans = [(0, 2, 0), (7, 8, 1)]
+    both, last = (
+        model.posterior(
+            [Votes.of(rows, np.ones(n, bool), np.eye(2))] * len(votes), np.array(sizes, "int32")
+        )
+        for rows, n, sizes in ((spans, 8, (4, 4)), ([(3, 4, 1)], 4, (4,)))
+    )
+    np.testing.assert_array_equal(both.unary[4:], last.unary)
