@@ -174,11 +174,12 @@ def test_a_document_without_votes_has_no_entities():
 def test_a_document_says_nothing_of_another_one():
     _, lengths, votes = draw()
     model = fit_votes(votes, lengths, TAGS, CONSTRAINTS)
-    spans = [(0, 2, 0), (7, 8, 1)]
-    both, last = (
-        model.posterior(
-            [Votes.of(rows, np.ones(n, bool), np.eye(2))] * len(votes), np.array(sizes, "int32")
-        )
-        for rows, n, sizes in ((spans, 8, (4, 4)), ([(3, 4, 1)], 4, (4,)))
-    )
-    np.testing.assert_array_equal(both.unary[4:], last.unary)
+
+    def posterior(first, others, sizes):
+        looked = np.ones(sum(sizes), bool)
+        votes = [Votes.of(rows, looked, np.eye(2)) for rows in (first, *[others] * 3)]
+        return model.posterior(votes, np.array(sizes, "int32")).unary
+
+    # The first source has a span at the very first token, and none in the second document.
+    both, last = posterior([(0, 2, 0)], [(7, 8, 1)], [4, 4]), posterior([], [(3, 4, 1)], [4])
+    np.testing.assert_array_equal(both[4:], last)
