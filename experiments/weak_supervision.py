@@ -29,12 +29,7 @@ from spacy_bcrf.analysis.distill import distill_aggregated
 from spacy_bcrf.analysis.sources import Source, read_groups
 
 PARTS = ("train", "valid", "test")
-VARIANTS = {
-    "SILENCE": (0.3, 0.6, 0.8, 1.0),
-    "PRECISION": (0.7, 0.85, 0.95),
-    "SHARED": (5.0, 20.0, 80.0),
-    "NEAR_COPY": (0.3, 0.5, 2.0),
-}
+VARIANTS = {"SILENCE": (0.3, 1.0), "PRECISION": (0.7, 0.95), "SHARED": (5.0, 80.0)}
 
 
 def main() -> None:

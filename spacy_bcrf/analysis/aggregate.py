@@ -28,8 +28,11 @@ from .shards import load_shard, save_shard, write_missing
 from .sources import Source, hash_text
 
 SCHEME = get_scheme("BILUO")
-MAX_FIT = 1_000_000
+MAX_FIT = 500_000
 """Number of tokens that the model is fitted on, about: whole shards in random order."""
+SHARPNESS = 2.0
+"""Exponent of the probabilities that `distill` learns: those of a span that one source alone
+proposes are too low, and a chain that learns them finds fewer entities."""
 N_SHOWN = 50
 """Number of conflicts, and of documents to annotate, that a result lists."""
 
@@ -168,8 +171,9 @@ def aggregate(
 def _match(docs: Iterable[Doc], unmatched: Mapping[str, dict[bytes, str]]) -> Iterator[Doc]:
     """Yield documents, and remove their texts from the unmatched ones of each source."""
     for doc in docs:
+        key = hash_text(doc) if unmatched else b""
         for places in unmatched.values():
-            places.pop(hash_text(doc), None)
+            places.pop(key, None)
         yield doc
 
 
@@ -523,6 +527,6 @@ def _write_shard(
         docs,
         "ENT_IOB",
         "ENT_TYPE",
-        unary=chain.unary.astype("float32"),
-        transitions=chain.transitions,
+        unary=(SHARPNESS * chain.unary).astype("float32"),
+        transitions=SHARPNESS * chain.transitions,
     )

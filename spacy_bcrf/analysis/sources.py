@@ -182,7 +182,7 @@ def _read_source(
     path, places = folder / section[kind], {}
     if kind == "annotations":
         if path not in shared:
-            shared[path] = list(read_annotators(path, nlp))
+            shared[path] = list(map(_Record.of, read_annotators(path, nlp)))
         find, places = _find_annotations(shared[path], section.get("annotator"), path)
     elif kind == "pipeline":
         find = _find_by_pipeline(path, section.get("spans"), section.get("regions"), shared)
@@ -267,14 +267,28 @@ def _find_phrases(path: Path, label: str, nlp: Language) -> Find:
     return find
 
 
+class _Record(NamedTuple):
+    """A record of JSON lines without its document, which takes most of the memory."""
+
+    place: str
+    key: bytes
+    n_tokens: int
+    by_annotator: Mapping[str, Found]
+
+    @classmethod
+    def of(cls, one: Annotated) -> "_Record":
+        found = {name: Found(candidates) for name, candidates in one.by_annotator.items()}
+        return cls(one.place, hash_text(one.doc), len(one.doc), found)
+
+
 def _find_annotations(
-    annotated: Sequence[Annotated], annotator: str | None, path: Path
+    records: Sequence[_Record], annotator: str | None, path: Path
 ) -> tuple[Find, dict[bytes, str]]:
     """Return the votes of an annotator of a JSON lines file, and the places of its texts.
 
     annotator: None for the only one. Documents have the same text. ValueError for another one.
     """
-    names = sorted({name for one in annotated for name in one.by_annotator})
+    names = sorted({name for one in records for name in one.by_annotator})
     listed = ", ".join(map(repr, names))
     if not names:
         raise ValueError(f"{path} has no record")
@@ -283,21 +297,22 @@ def _find_annotations(
     name = names[0] if annotator is None else annotator
     if name not in names:
         raise ValueError(f"{path} has no annotator {name!r} among {listed}")
-    by_text: dict[bytes, tuple[str, int, Found]] = {}
-    for one in annotated:
+    by_text: dict[bytes, _Record] = {}
+    for one in records:
         if name in one.by_annotator:
-            new = one.place, len(one.doc), Found(one.by_annotator[name])
-            place, _, before = by_text.setdefault(hash_text(one.doc), new)
-            if before != new[2]:
-                raise ValueError(f"{one.place}: has the text of {place} with other spans")
+            before = by_text.setdefault(one.key, one)
+            if before.by_annotator[name] != one.by_annotator[name]:
+                raise ValueError(f"{one.place}: has the text of {before.place} with other spans")
 
     def look_up(doc: Doc) -> Found | None:
-        place, n, found = by_text.get(hash_text(doc), ("", 0, None))
-        if found is not None and n != len(doc):
-            raise ValueError(f"{place}: has {n} tokens, but the document has {len(doc)}")
-        return found
+        one = by_text.get(hash_text(doc))
+        if one is not None and one.n_tokens != len(doc):
+            raise ValueError(
+                f"{one.place}: has {one.n_tokens} tokens, but the document has {len(doc)}"
+            )
+        return one and one.by_annotator[name]
 
-    places = {key: place for key, (place, *_) in by_text.items()}
+    places = {key: one.place for key, one in by_text.items()}
     return lambda docs: [look_up(doc) for doc in docs], places
 
 
