@@ -3,7 +3,7 @@
     python -m experiments.weak_supervision --corpora DIR
 
 DIR/chmm-ncbi has words, gold and votes, of the benchmark of Li et al. (2022),
-github.com/Yinghao-Li/CHMM-ALT. The constants of the model are chosen on validation.
+github.com/Yinghao-Li/CHMM-ALT.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ import lzma
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from unittest.mock import patch
 
 import numpy as np
 import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 
-from bcrf.chain import Potentials, annotators, viterbi
+from bcrf.chain import Potentials, viterbi
 from lab.tables import Row, print_table
 from spacy_bcrf.analysis import aggregate
 from spacy_bcrf.analysis.aggregate import Aggregated
@@ -29,7 +28,6 @@ from spacy_bcrf.analysis.distill import distill_aggregated
 from spacy_bcrf.analysis.sources import Source, read_groups
 
 PARTS = ("train", "valid", "test")
-VARIANTS = {"SILENCE": (0.3, 1.0), "PRECISION": (0.7, 0.95), "SHARED": (5.0, 80.0)}
 
 
 def main() -> None:
@@ -51,14 +49,6 @@ def main() -> None:
     notes = f"NCBI disease, {', '.join(corpus.names)}; F"
     print_table("Merged votes, and chains that learn from all texts", rows, notes)
     print_table("Precision of the sources", corpus.precisions(found), "all documents")
-    rows = []
-    for name, values in VARIANTS.items():
-        for value in values:
-            with TemporaryDirectory() as temporary, patch.object(annotators, name, value):
-                corpus.aggregate(Path(temporary))
-                merged = corpus.read(Path(temporary))
-            rows.append({"model": f"{name} = {value}", "F": corpus.score("", merged)["valid"]})
-    print_table("Constants of the model", rows, "NCBI disease, validation documents")
 
 
 class Corpus:

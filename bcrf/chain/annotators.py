@@ -26,7 +26,8 @@ from .span_posteriors import SpanTags
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# `experiments.weak_supervision` measures F with other values of these constants on one corpus.
+# Chosen on validation parts. On NCBI disease, F changes by 0.4 at most for PRECISION from 0.7 to
+# 0.95, SHARED from 5 to 80, SILENCE from 0.3 to 1.
 PRECISION, SPANS = 0.85, 20.0
 """Prior precision of a source's label, and the number of spans that it counts for."""
 RIGHT, WRONG = 4.0, 1.0
@@ -202,8 +203,10 @@ def fit_votes(
     return VoteModel(
         tags,
         [
-            weight * fit.emit(*of_source)
-            for weight, *of_source in zip(weights, fit.count(mean), votes, precisions, strict=True)
+            weight * fit.emit(counts, of_source, prior)
+            for weight, counts, of_source, prior in zip(
+                weights, fit.count(mean), votes, precisions, strict=True
+            )
         ],
         precisions,
         _log(_normalize(moves + prior)),

@@ -179,7 +179,8 @@ def _read_source(
         meanings[key] = tuple(several)
     for wrong in sorted({label for each in meanings.values() for label in each} - {*labels}):
         raise ValueError(f"{wrong!r} is none of the labels {', '.join(labels)}")
-    path, places = folder / section[kind], {}
+    path = folder / section[kind]
+    places: dict[bytes, str] = {}
     if kind == "annotations":
         if path not in shared:
             shared[path] = list(map(_Record.of, read_annotators(path, nlp)))
@@ -277,7 +278,9 @@ class _Record(NamedTuple):
 
     @classmethod
     def of(cls, one: Annotated) -> "_Record":
-        found = {name: Found(candidates) for name, candidates in one.by_annotator.items()}
+        found = {
+            name: Found(each, one.regions.get(name)) for name, each in one.by_annotator.items()
+        }
         return cls(one.place, hash_text(one.doc), len(one.doc), found)
 
 
