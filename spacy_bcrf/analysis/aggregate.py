@@ -28,7 +28,7 @@ from .shards import load_shard, save_shard, write_missing
 from .sources import Source, hash_text
 
 SCHEME = get_scheme("BILUO")
-MAX_FIT = 500_000
+MAX_FIT = 300_000
 """Number of tokens that the model is fitted on, about: whole shards in random order."""
 SHARPNESS = 2.0
 """Exponent of the probabilities that `distill` learns: those of a span that one source alone
