@@ -185,9 +185,7 @@ def distill_annotators(
 
 def _find_by_document(name: str, annotated: Sequence[Annotated]) -> Source:
     by_doc = {
-        id(one.doc): Found(one.by_annotator[name], one.regions.get(name))
-        for one in annotated
-        if name in one.by_annotator
+        id(one.doc): Found(one.by_annotator[name]) for one in annotated if name in one.by_annotator
     }
     return Source(name, lambda docs: [by_doc.get(id(doc)) for doc in docs])
 

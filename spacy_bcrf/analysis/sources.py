@@ -278,9 +278,7 @@ class _Record(NamedTuple):
 
     @classmethod
     def of(cls, one: Annotated) -> "_Record":
-        found = {
-            name: Found(each, one.regions.get(name)) for name, each in one.by_annotator.items()
-        }
+        found = {name: Found(each) for name, each in one.by_annotator.items()}
         return cls(one.place, hash_text(one.doc), len(one.doc), found)
 
 

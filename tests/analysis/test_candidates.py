@@ -25,7 +25,7 @@ def annotate(n, **by_annotator):
         name: [Candidate(*candidate) for candidate in candidates]
         for name, candidates in by_annotator.items()
     }
-    return Annotated("file:1", doc, found, {})
+    return Annotated("file:1", doc, found)
 
 
 def encode(codec, n, *spans):

@@ -7,8 +7,6 @@
   (0, 1], the probability of the span with its label (of a list: of all labels together, shared
   equally). Overlapping spans of an annotator exclude each other. The rest of the probability is
   that there is none of them.
-- `regions`: beside `spans`, objects with `start` and `end`: where the annotator looked. By default,
-  everywhere.
 
 A text that an annotator did not see has no entry of this annotator. Without entities, an entry has
 an empty list of spans.
@@ -38,15 +36,11 @@ class Candidate(NamedTuple):
 
 
 class Annotated(NamedTuple):
-    """A document without annotation, and the candidates of each annotator by name.
-
-    regions: the tokens where an annotator looked, of those who did not look everywhere.
-    """
+    """A document without annotation, and the candidates of each annotator by name."""
 
     place: str
     doc: Doc
     by_annotator: dict[str, list[Candidate]]
-    regions: dict[str, list[tuple[int, int]]]
 
 
 def read_annotators(path: Path, nlp: Language) -> Iterator[Annotated]:
@@ -72,11 +66,10 @@ def _read(fields: dict[str, Any], place: str, nlp: Language) -> Annotated:
     if entries is None:
         if not isinstance(fields.get("spans"), list):
             raise Problem("no annotation", 'no "annotations" and no "spans"')
-        entries = [{**fields, "annotator": ""}]
+        entries = [{"annotator": "", "spans": fields["spans"]}]
     elif not isinstance(entries, list) or not entries:
         raise Problem("wrong type", '"annotations" must be a list with an entry or more')
     by_annotator: dict[str, list[Candidate]] = {}
-    regions: dict[str, list[tuple[int, int]]] = {}
     for entry in entries:
         if not isinstance(entry, dict) or not isinstance(entry.get("annotator"), str):
             raise Problem("wrong type", 'each of "annotations" needs an "annotator", a string')
@@ -94,14 +87,7 @@ def _read(fields: dict[str, Any], place: str, nlp: Language) -> Annotated:
             weight = _read_weight(raw) / len(span.labels)
             found += [Candidate(*bounds, label, weight) for label in span.labels]
         by_annotator[name] = found
-        if "regions" in entry:
-            if not isinstance(entry["regions"], list):
-                raise Problem("wrong type", f"the regions of {name!r} must be a list")
-            looked = read_record({**content, "spans": entry["regions"]}, place)
-            regions[name] = [
-                find_bounds(doc, looked.trim(span), looked.text is None) for span in looked.spans
-            ]
-    return Annotated(place, doc, by_annotator, regions)
+    return Annotated(place, doc, by_annotator)
 
 
 def _read_weight(span: dict[str, Any]) -> float:
