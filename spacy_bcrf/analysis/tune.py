@@ -20,9 +20,10 @@ from spacy_bcrf.layers.linear_chain import is_chain_alone
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.sparse.template_sets import SETS, get_templates
 
+from .combine import check_same, combine
 from .cross_fitting import find_labels, fit_sparse_chain
 from .evaluation import count_exact, score
-from .loading import copy_words, read_corpus
+from .loading import copy_words, load_pipeline, read_corpus
 from .resampling import bootstrap_scores, percentile_interval
 
 SHARES = (1 / 9, 1 / 3, 1.0)
@@ -37,7 +38,8 @@ Settings = dict[str, Any]
 class Trial:
     """A candidate trained on a share of the training documents.
 
-    settings: what differs from the config; `passes` is of training, the others are of the model.
+    settings: what differs from the config; `passes` is of training, `network` is the pipeline whose
+    potentials the trial adds to those of the chain, the others are of the model.
     f, low, high: F on dev, and the bounds of its 95% interval. problem: why training failed.
     """
 
@@ -72,6 +74,7 @@ def tune(
     n_candidates: int = 18,
     seed: int = 0,
     after: Callable[[Trial], None] = lambda trial: None,
+    network: str | None = None,
 ) -> Tuning:
     """Search templates, clusters, l2, passes, order, objective, feature_dropout and two_pass.
 
@@ -81,7 +84,11 @@ def tune(
 
     config: a training config whose pipeline has one component, with `spacy-bcrf.LinearChain.v1`.
     minutes: no trial starts later. n_candidates: of the first round. after: receives each new
-    trial. ValueError for another pipeline, or corpora without annotation.
+    trial. network: a trained pipeline with a component of the same name; the last trial is its sum
+    with the best chain, see `combine`. Dev chooses the two weights of the sum too, so its F is a
+    little too high.
+    ValueError for another pipeline, corpora without annotation, or if the chain and the network
+    cannot be one component.
     """
     end = time.monotonic() + 60 * minutes
     name, nlp = _load(config)
@@ -91,7 +98,8 @@ def tune(
         find_labels(f"the {part} corpus", [eg.reference for eg in examples], pipe, name)
     model = config["components"][name]["model"]
     identity = _identify([config.to_str(), n_candidates, seed], [*train, *dev])
-    known = _read_state(state, identity)
+    digest = _check_network(network, name, config, train) if network else ""
+    known = _read_state(state, identity, digest)
     found = Tuning()
     order = np.random.default_rng(seed).permutation(len(train))
     # A second-order chain has no chains side by side.
@@ -107,7 +115,7 @@ def tune(
             part = [train[i] for i in order[: max(1, round(share * len(train)))]]
             known[key] = _try(config, name, nlp, settings, share, part, dev)
             trials = [asdict(trial) for trial in known.values()]
-            write_text(state, json.dumps([identity, trials]))
+            write_text(state, json.dumps([identity, digest, trials]))
             after(known[key])
         found.trials.append(known[key])
         return True
@@ -118,14 +126,18 @@ def tune(
         of_round = found.trials[-len(kept) :]
         changed = sorted((t for t in of_round if t.settings), key=lambda t: -t.f)
         kept = [{}, *(t.settings for t in changed[: max(1, len(of_round) // 3)])]
-    found.is_done = True
+    best = found.best
+    if network and best:
+        found.is_done = run_trial({**best.settings, "network": network}, best.share)
+    else:
+        found.is_done = True
     return found
 
 
 def apply_settings(config: Config, settings: Settings) -> Config:
     changed = config.copy()
     (name,) = changed["nlp"]["pipeline"]
-    of_model = {key: settings[key] for key in settings.keys() - {"passes"}}
+    of_model = {key: settings[key] for key in settings.keys() - {"passes", "network"}}
     changed["components"][name]["model"].update(of_model)
     if "passes" in settings:
         changed["training"].update(max_epochs=settings["passes"], max_steps=0, patience=0)
@@ -190,6 +202,9 @@ def _try(
     try:
         candidate = load_model_from_config(changed, vocab=nlp.vocab, auto_fill=True)
         fit_sparse_chain(candidate, train, passes)
+        if "network" in settings:
+            parts = {"chain": candidate, "network": _load_network(settings["network"], name)}
+            candidate = combine(parts, [example.reference for example in dev], name).nlp
     except ValueError as error:
         return Trial(settings, share, problem=str(error))
     examples = [Example(copy_words(eg.predicted, candidate), eg.reference) for eg in dev]
@@ -213,6 +228,37 @@ def _load(config: Config) -> tuple[str, Language]:
     )
 
 
+def _load_network(model: str, name: str) -> Language:
+    """Load a trained pipeline. CorpusError names it unless it has the component."""
+    try:
+        nlp = load_pipeline(model)
+    except ValueError as error:
+        raise CorpusError(str(error)) from None
+    ours = [key for key, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler)]
+    if name not in ours:
+        raise CorpusError(
+            f"{model}: expected a component {name} of spacy-bcrf, as the config has, got "
+            f"{', '.join(ours) or 'none'}"
+        )
+    return nlp
+
+
+def _check_network(model: str, name: str, config: Config, train: Sequence[Example]) -> str:
+    """Return a digest of a trained pipeline.
+
+    CorpusError unless its component and a chain of the config can be one component.
+    """
+    network = _load_network(model, name)
+    # The first chain of two passes would be trained.
+    chain = load_model_from_config(apply_settings(config, {"two_pass": False}), auto_fill=True)
+    chain.initialize(lambda: train)
+    try:
+        check_same(name, {"the config": chain, model: network})
+    except ValueError as error:
+        raise CorpusError(str(error)) from None
+    return sha256(network.to_bytes()).hexdigest()
+
+
 def _identify(settings: list[Any], examples: Sequence[Example]) -> str:
     digest = sha256(json.dumps([*settings, len(examples)]).encode())
     for example in examples:
@@ -220,12 +266,15 @@ def _identify(settings: list[Any], examples: Sequence[Example]) -> str:
     return digest.hexdigest()
 
 
-def _read_state(path: Path, identity: str) -> dict[str, Trial]:
-    """Return the trials of the same search by settings and share. CorpusError for another file."""
+def _read_state(path: Path, identity: str, digest: str) -> dict[str, Trial]:
+    """Return the trials of the same search by settings and share. CorpusError for another file.
+
+    digest: of the network; a trial with another one is left out.
+    """
     if not path.exists():
         return {}
     try:
-        saved, rows = json.loads(path.read_text(encoding="utf8"))
+        saved, of_network, rows = json.loads(path.read_text(encoding="utf8"))
         trials = [Trial(**row) for row in rows]
     except (ValueError, TypeError, RecursionError) as error:
         raise CorpusError(f"{path}: expected the state of a search ({error}); delete it") from error
@@ -234,4 +283,8 @@ def _read_state(path: Path, identity: str) -> dict[str, Trial]:
             f"{path}: the state of another search: the config, the corpora, the number of "
             "candidates or the seed differ. Delete it to start again"
         )
-    return {json.dumps([trial.settings, trial.share]): trial for trial in trials}
+    return {
+        json.dumps([trial.settings, trial.share]): trial
+        for trial in trials
+        if of_network == digest or "network" not in trial.settings
+    }

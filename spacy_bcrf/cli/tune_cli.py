@@ -27,6 +27,9 @@ def tune_cli(
     n_candidates: Annotated[
         int, Opt("--candidates", "-n", help="Number of settings in the first round", min=2)
     ] = 18,
+    network: Annotated[
+        str | None, Opt(help="Trained pipeline to sum with the best chain; dev fits the weights")
+    ] = None,
     seed: Seed = 0,
     code: Code = None,
 ) -> str:
@@ -43,7 +46,7 @@ def tune_cli(
     from spacy_bcrf.analysis.tune import apply_settings, tune
 
     state = output.with_name(f"{output.name}.state.json")
-    check_output_file(output, ".cfg", config)
+    check_output_file(output, config)
     overrides = parse_config_overrides(ctx.args)
     import_code(code)
     with exit_on(stopped=f"Stopped. The same command goes on from {state}"), naming(config):
@@ -55,6 +58,7 @@ def tune_cli(
             n_candidates,
             seed,
             lambda trial: typer.echo(_describe(trial), err=True),
+            network,
         )
     best = found.best
     if best is None:
@@ -73,7 +77,11 @@ def tune_cli(
     else:
         change = f"no settings have a higher F than yours, {100 * before:.2f}"
     typer.echo(f"{output}: {change}")
-    return spacy_command("train", output, "--output", "out", *ctx.args, code=code)
+    if "network" in best.settings:
+        dev = loaded.get("paths", {}).get("dev") or "DEV.spacy"
+        parts = "combine", "out/model-last", network, "--dev", dev, "--output", "sum"
+        typer.echo(f"the sum is best. After the training: {spacy_command('bcrf', *parts)}")
+    return spacy_command("train", output, "--output", "out", *ctx.args)
 
 
 def _describe(trial: Trial) -> str:

@@ -7,8 +7,10 @@ from importlib import import_module
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Example
 from typer.testing import CliRunner
 
+from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.cli import app
 
 tuning = import_module("spacy_bcrf.analysis.tune")  # `analysis.tune` is its function
@@ -108,6 +110,75 @@ def test_a_setting_that_fails_is_shown(folder, monkeypatch):
     monkeypatch.setattr(tuning, "fit_sparse_chain", fail)
     result = run(*COMMAND)
     assert "the weights are not finite" in result.output and "higher F than yours" in result.stdout
+
+
+@pytest.fixture
+def network(folder):
+    """A trained pipeline that tells names by their shape."""
+    nlp = spacy.blank("en")
+    model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["shape[0]"]}
+    nlp.add_pipe("bcrf_ner", "ner", config={"model": model})
+    docs = DocBin().from_disk("train.spacy").get_docs(nlp.vocab)
+    fit_sparse_chain(nlp, [Example(nlp.make_doc(doc.text), doc) for doc in docs], 8)
+    nlp.to_disk("network")
+    return "network"
+
+
+def test_the_sum_with_a_network_is_tried_last(folder, network, monkeypatch):
+    """The best chain, which differs from the config, is in the sum and in the written config."""
+    candidates = [{}, {"templates": ["w[-1]"], "passes": 20}]
+    monkeypatch.setattr(tuning, "_candidates", lambda *args: candidates)
+    alone = run(*COMMAND)
+    assert "combine" not in alone.output and "passes=20" in alone.stdout.splitlines()[1]
+    known = tuning._try
+    tried = []
+
+    def counted(*args):
+        tried.append(args[3])
+        return known(*args)
+
+    monkeypatch.setattr(tuning, "_try", counted)
+    # One more trial: the state of the search has the others.
+    result = run(*COMMAND, "--network", network)
+    assert result.exit_code == 0, result.output
+    assert tried == [{**candidates[1], "network": "network"}]
+    combine = "python -m spacy bcrf combine out/model-last network --dev dev.spacy --output sum\n"
+    assert f"the sum is best. After the training: {combine}" in result.stdout
+    best, chain = result.stdout.splitlines()[1:3]
+    assert best.startswith(" 100% 100.00") and best.endswith("network=network")
+    assert chain.split()[:3] == alone.stdout.splitlines()[1].split()[:3]
+    model = spacy.util.load_config("best.cfg")["components"]["ner"]["model"]
+    assert model["templates"] == ["w[-1]"] and "network" not in model
+    assert run(*COMMAND, "--network", network).stdout == result.stdout and len(tried) == 1
+    # Another network at the same path.
+    nlp = spacy.load(network)
+    nlp.meta["version"] = "1.0.1"
+    nlp.to_disk(network)
+    assert run(*COMMAND, "--network", network).exit_code == 0 and len(tried) == 2
+
+
+def test_a_network_that_cannot_be_summed_is_named_before_the_search(folder, network):
+    def message_of(name):
+        result = run(*COMMAND, "--network", name)
+        assert result.exit_code == 1 and not (folder / "best.cfg.state.json").exists()
+        return result.output
+
+    nlp = spacy.load(network)
+    nlp.rename_pipe("ner", "names")
+    nlp.to_disk("renamed")
+    expected = "expected a component ner of spacy-bcrf, as the config has, got"
+    assert message_of("renamed") == f"renamed: {expected} names\n"
+    nlp = spacy.blank("en")
+    nlp.add_pipe("ner").add_label("PER")
+    nlp.initialize()
+    nlp.to_disk("spacys")
+    assert message_of("spacys") == f"spacys: {expected} none\n"
+    nlp = spacy.load(network)
+    nlp.get_pipe("ner").add_label("LOC")
+    nlp.to_disk("other")
+    message = message_of("other")
+    assert message.startswith("ner has other labels: ") and ", LOC in other" in message
+    assert message_of("missing").startswith("missing: the pipeline cannot be")
 
 
 def test_errors(folder):
