@@ -46,7 +46,7 @@ def tune_cli(
     from spacy_bcrf.analysis.tune import apply_settings, tune
 
     state = output.with_name(f"{output.name}.state.json")
-    check_output_file(output, config)
+    check_output_file(output, ".cfg", config)
     overrides = parse_config_overrides(ctx.args)
     import_code(code)
     with exit_on(stopped=f"Stopped. The same command goes on from {state}"), naming(config):
@@ -81,7 +81,7 @@ def tune_cli(
         dev = loaded.get("paths", {}).get("dev") or "DEV.spacy"
         parts = "combine", "out/model-last", network, "--dev", dev, "--output", "sum"
         typer.echo(f"the sum is best. After the training: {spacy_command('bcrf', *parts)}")
-    return spacy_command("train", output, "--output", "out", *ctx.args)
+    return spacy_command("train", output, "--output", "out", *ctx.args, code=code)
 
 
 def _describe(trial: Trial) -> str:
