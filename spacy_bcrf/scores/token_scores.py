@@ -56,7 +56,10 @@ class Source(Protocol):
         """Load what the calls need. An error here is no error of a text."""
 
     def __call__(self, docs: Sequence[Doc]) -> list[NDArray[np.float32]]:
-        """Return natural log-probabilities (n, L) of each document, NaN at silent tokens."""
+        """Return natural log-probabilities (n, L) of each document.
+
+        The row of a silent token is NaN for all labels.
+        """
 
 
 class SourceError(ConfigValidationError):
@@ -220,6 +223,8 @@ class Scorer:
             )
         if any((a > 1e-3).any() for a in arrays):
             raise self._error("log-probabilities must be at most 0")
+        if any((np.isnan(a) != np.isnan(a[:, :1])).any() for a in arrays):
+            raise self._error("a token needs all log-probabilities, or NaN for all if it is silent")
         return [a.clip(LEAST, 0) for a in arrays]
 
     @contextmanager

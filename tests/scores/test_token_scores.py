@@ -40,6 +40,8 @@ class Capitals:
             return [np.zeros((1, 1))]
         if self.wrong == "sign":
             return [np.ones((len(doc), 2)) for doc in docs]
+        if self.wrong == "nan":
+            return [np.array([[-1, np.nan]] * len(doc)) for doc in docs]
         return [self.score(doc) for doc in docs]
 
     def score(self, doc):
@@ -157,7 +159,12 @@ def test_a_text_that_fails_is_silent_named_and_counted():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"), [("shape", "expected arrays of tokens"), ("sign", "at most 0")]
+    ("wrong", "message"),
+    [
+        ("shape", "expected arrays of tokens"),
+        ("sign", "at most 0"),
+        ("nan", "needs all log-probabilities, or NaN for all"),
+    ],
 )
 def test_wrong_scores_are_an_error_of_the_source(wrong, message):
     with pytest.raises(ValueError, match=f"'caps': .*{message}"):
