@@ -28,11 +28,13 @@ CERTAINTY = 0.95
 def score_tokens(n: int, spans: Iterable[Scored], labels: Sequence[str]) -> NDArray[np.float32]:
     """Return log-probabilities (n, L) of the labels O, B-X and I-X of spans.
 
-    The probabilities of spans that share a token add up, at most to 1. O has the rest.
+    The probabilities of spans that share a token add up, at most to 1. O has the rest. Of equal
+    spans, such as those of overlapping windows, the most probable one counts.
     """
     at = {label: i for i, label in enumerate(labels)}
     p = np.zeros((n, len(labels)))
-    for start, end, label, score in spans:
+    best = {(start, end, label): score for start, end, label, score in sorted(spans)}
+    for (start, end, label), score in best.items():
         p[start, at[f"B-{label}"]] += score
         p[start + 1 : end, at[f"I-{label}"]] += score
     p[:, at[OUTSIDE]] = 1 - p.sum(axis=1)

@@ -28,6 +28,12 @@ def test_probabilities_of_spans():
     assert p[2, 0] > 0.99
 
 
+def test_equal_spans_count_once():
+    spans = [(0, 1, "PER", 0.5), (0, 1, "PER", 0.75), (0, 1, "PER", 0.5)]
+    p = np.exp(score_tokens(1, spans, span_labels(["PER"])))
+    np.testing.assert_allclose(p[0, :2], [0.25, 0.75], atol=1e-3)
+
+
 def spans_of(tmp_path, *records, **options):
     path = tmp_path / "spans.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
