@@ -42,6 +42,8 @@ class Tagger(SequenceLabeler):
     _codec: TagCodec
     overwrite = Setting[bool]()
     label_smoothing = Setting[float]()
+    _reported = 0.0
+    """The label smoothing without effect that a warning has named."""
 
     def _objective_without_probabilities(self) -> str | None:
         """Return the name of an objective without probabilities, None if the objective has some."""
@@ -59,11 +61,13 @@ class Tagger(SequenceLabeler):
             return []
         if objective := self._objective_without_probabilities():
             # Without probabilities, smoothing would pull all scores together at no cost.
-            warnings.warn(
-                f"[{self.name}] label_smoothing = {settings.label_smoothing} has no effect: "
-                f"{objective} has no probabilities",
-                stacklevel=2,
-            )
+            if settings.label_smoothing != self._reported:
+                self._reported = settings.label_smoothing
+                warnings.warn(
+                    f"[{self.name}] label_smoothing = {settings.label_smoothing} has no effect: "
+                    f"{objective} has no probabilities",
+                    stacklevel=2,
+                )
             return []
         return [self._smooth]
 

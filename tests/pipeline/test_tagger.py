@@ -1,5 +1,6 @@
 """Tests of `bcrf_tagger`: gold, preset tags, scores and label smoothing."""
 
+import warnings
 from typing import ClassVar
 
 import numpy as np
@@ -187,6 +188,11 @@ def test_label_smoothing_without_probabilities_gives_a_warning(model):
     with pytest.warns(UserWarning, match=r"label_smoothing = 0\.1 has no effect: .* no probab"):
         pipe = MultiLanguage().add_pipe("bcrf_tagger", config=config)
     assert not pipe._loss_terms()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pipe.overwrite = True
+    with pytest.warns(UserWarning, match=r"label_smoothing = 0\.2 has no effect"):
+        pipe.label_smoothing = 0.2
 
 
 def test_a_tag_with_an_exclamation_mark_is_wrong():
