@@ -3,7 +3,7 @@
 import random
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -145,16 +145,22 @@ class Writer:
 
     def write(self) -> None:
         """Write the documents that no file has yet. CorpusError if that fails."""
-        try:
+        with _naming_output(self.path):
             if not self.shard:
                 with replacing(self.path) as part:
                     self._docs.to_disk(part)
             elif len(self._docs):
                 self._docs.to_disk(self.folder / f"{(self.n_docs - 1) // self.shard:06d}.spacy")
                 self._docs = self._new_bin()
-        except OSError as error:
-            reason = error.strerror or error
-            raise CorpusError(f"{self.path}: cannot be written: {reason}") from None
+
+
+@contextmanager
+def _naming_output(path: Path) -> Iterator[None]:
+    """Raise CorpusError that names an output for an error of the system."""
+    try:
+        yield
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 @contextmanager
@@ -163,14 +169,18 @@ def open_writer(path: Path, shard: int = 0, attrs: Sequence[str] = ALL_ATTRS) ->
 
     After an exception a file stays as it was, and a folder does not exist, or is empty as before.
     ValueError for a path that is neither a `.spacy` file nor a device, or for a folder that is not
-    empty. CorpusError if a file cannot be written.
+    empty. CorpusError if a file or the folder cannot be written.
     """
     if not shard and (path.is_dir() or not (path.suffix == ".spacy" or is_stream(path))):
         raise ValueError(f"{path}: expected the name of a .spacy file to write")
-    with replacing_folder(path) if shard else nullcontext(path) as folder:
+    with ExitStack() as stack:
+        with _naming_output(path):  # but not in the caller's block, which may read other files
+            folder = stack.enter_context(replacing_folder(path)) if shard else path
         writer = Writer(path, folder, shard, attrs)
         yield writer
         writer.write()
+        with _naming_output(path):
+            stack.close()
 
 
 def write_all(docs: Iterable[Doc], path: Path, shard: int = 0) -> int:

@@ -3,6 +3,7 @@
 import errno
 import os
 import threading
+from pathlib import Path
 
 import pytest
 import spacy
@@ -88,6 +89,24 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch, shard, n_docs):
     monkeypatch.setattr(DocBin, "to_disk", fail_at_the_last)
     with pytest.raises(CorpusError, match=r"corpus.*: cannot be written: No space left"):
         write_all(make_docs(n_docs), path, shard)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("shard", [0, 2])
+def test_an_output_that_cannot_be_made_is_named(tmp_path, shard):
+    (tmp_path / "file").touch()
+    path = tmp_path / "file/corpus.spacy"
+    with pytest.raises(CorpusError, match=r"corpus\.spacy: cannot be written: "):
+        write_all(make_docs(2), path, shard)
+
+
+def test_shards_that_cannot_be_moved_are_named(tmp_path, monkeypatch):
+    def fail(part, target):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(CorpusError, match=r"corpus: cannot be written: No space left"):
+        write_all(make_docs(2), tmp_path / "corpus", shard=1)
     assert not list(tmp_path.iterdir())
 
 
