@@ -123,7 +123,7 @@ MESSAGES = {
     head_typo: "'spacy-bcrf.BCFR.v1' is unknown. Did you mean spacy-bcrf.BCRF.v1?",
     head_as_architecture: "spacy-bcrf.CRF.v1 is a head, which is a layer and no architecture. Set",
     texts_to_nbest: "[ner] expected documents, got str 'text'. nlp(text) makes one; a segmenter",
-    biluo_of_bio: "are invalid in the scheme biluo, fewer are in bio; expected --scheme bio",
+    biluo_of_bio: "in the scheme biluo, fewer are in bio; expected `convert --scheme bio` or auto",
     misaligned_example: "spaCy drops spans whose offsets do not match tokens",
     lone_surrogate: "half a surrogate pair at character 2; expected both halves",
     missing_extra: "matplotlib is not installed; get it with: pip install 'matplotlib'",
