@@ -80,6 +80,11 @@ class PipelineScores:
         self._pipe  # noqa: B018
 
     def __call__(self, docs: Sequence[Doc]) -> list[NDArray[np.float32]]:
+        # The scores hold no strings, so those of the documents can go.
+        with self._nlp.memory_zone():
+            return self._score(docs)
+
+    def _score(self, docs: Sequence[Doc]) -> list[NDArray[np.float32]]:
         copies = [_copy(self._nlp, doc) for doc in docs]
         for name, pipe in self._nlp.pipeline:
             if name == self._name:

@@ -150,6 +150,11 @@ def test_another_pipeline(factory, config, expected, tmp_path):
     assert best == expected.split()
     np.testing.assert_allclose(np.exp(scores.values).sum(axis=1), 1, atol=1e-3)
     assert scorer.source.identity
+    # The strings of a text do not stay in the vocabulary of the source.
+    strings = scorer.source._nlp.vocab.strings
+    known = len(strings)
+    scorer.find([NLP("Kowalska saw Przemysl")])
+    assert len(strings) == known
 
 
 def test_a_pipeline_without_entities(tmp_path):
