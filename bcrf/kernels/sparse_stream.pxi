@@ -20,9 +20,7 @@ cdef extern from "cpu/sparse/stream.hh" namespace "bcrf" nogil:
         long long final()
         long long undecided()
         int tag(long long)
-        void add(const float*, int, bint) except +
-        void settle(bint) except +
-        void force(long long) except +
+        void extend(const float*, const vector[int]&, bint, long long) except +
         vector[CSpan] take_complete()
         void drop(long long)
         void bound(int, long long, const vector[int]&, int, double&, double&) except +
@@ -87,9 +85,11 @@ cdef class Stream:
         values: (n, A >= 2). The last two columns are the kind of a token, each 1 or another number.
         ended: whether no token follows. max_lag: tokens that are older get the tags of the best
         labeling so far. A span is chain, start, end and the tag of its first token. ValueError for
-        scores of NaN and infinity, and if no labeling is allowed.
+        scores of NaN and infinity, and if no labeling is allowed; the stream then stays as it was.
         """
-        cdef int i, kind
+        cdef int i
+        cdef vector[int] kinds
+        cdef const float* given = NULL
         cdef CSpan span
         cdef Py_ssize_t last = values.shape[1] - 1
         if (scores.shape[1] != self.n_chains * self.n_tags or values.shape[0] != scores.shape[0] or
@@ -98,10 +98,10 @@ cdef class Stream:
         if not 0 <= start <= stop <= scores.shape[0]:
             raise IndexError(f"tokens {start} to {stop} of {scores.shape[0]}")
         for i in range(start, stop):
-            kind = (values[i, last - 1] == 1) + 2 * (values[i, last] == 1)
-            self.c.add(&scores[i, 0], kind, ended and i == stop - 1)
-        self.c.settle(ended)
-        self.c.force(self.c.length() - max_lag)
+            kinds.push_back((values[i, last - 1] == 1) + 2 * (values[i, last] == 1))
+        if start < stop:
+            given = &scores[start, 0]
+        self.c.extend(given, kinds, ended, max_lag)
         return [(span.chain, span.start, span.end, span.tag) for span in self.c.take_complete()]
 
     def tags(self, long long start, long long stop):

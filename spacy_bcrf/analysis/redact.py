@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
-from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE, predict
 from spacy_bcrf.pipeline.settings import Control, check_promise
 
 from .control.risk import binomial_interval
@@ -78,13 +78,8 @@ def redact(
     name, labeler = find_labeler(nlp, pipe)
     promise = find_promise(name, labeler, threshold)
     for batch in minibatch(docs, BATCH_SIZE):
-        # Between two documents, the pipeline is as it was.
-        annotated, before = list(annotate_before(nlp, name, batch)), labeler.control
-        labeler.control = promise
-        try:
-            found = list(find_spans(labeler, annotated))
-        finally:
-            labeler.control = before
+        annotated = list(annotate_before(nlp, name, batch))
+        found = find_spans(labeler, annotated, promise)
         for doc, (spans, inside) in zip(annotated, found, strict=True):
             yield replace_spans(doc, spans, inside, replacer)
 
@@ -105,14 +100,21 @@ def find_promise(name: str, labeler: Any, threshold: float | None) -> Control:
 
 def find_regions(labeler: Any, batch: list[Doc]) -> Iterator[list[Region]]:
     """Yield the regions to replace, by the promise of recall. batch: annotated before it."""
-    for doc, (spans, inside) in zip(batch, find_spans(labeler, batch), strict=True):
+    for doc, (spans, inside) in zip(
+        batch, find_spans(labeler, batch, labeler.control), strict=True
+    ):
         yield merge_repeats(Words.of(doc), spans, inside)[0]
 
 
-def find_spans(labeler: Any, batch: list[Doc]) -> Iterator[tuple[list[Region], NDArray]]:
+def find_spans(
+    labeler: Any, batch: list[Doc], promise: Control
+) -> Iterator[tuple[list[Region], NDArray]]:
     """Yield the found spans of documents, and the probabilities (n,) of tokens to be in a span."""
     marginals = labeler.token_marginals(batch, ignore_annotation=False)
-    for doc, prediction, of_doc in zip(batch, labeler.predict(batch), marginals, strict=True):
+    settings = labeler.typed_settings.change(labeler.name, {"control": promise})
+    predictions = predict(labeler.labeling, labeler.codec, settings, batch)
+    for doc, prediction, of_doc in zip(batch, predictions, marginals, strict=True):
+        assert prediction.candidates is not None, "the promise is of recall"
         found = [
             Region(doc[start].idx, doc[end - 1].idx + len(doc[end - 1]), labeler.labels[label], p)
             for start, end, label, p in prediction.candidates

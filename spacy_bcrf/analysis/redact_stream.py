@@ -74,11 +74,12 @@ class RedactionStream:
                 "entities or sentences, and may need the whole text. Disable them"
             )
         # The label of a region is that of its most probable span.
-        kept, labeler.control = labeler.control, find_promise(name, labeler, threshold)
-        try:
-            self._stream = labeler.stream(nlp.tokenizer, max_lag=max_lag, probabilities=True)
-        finally:
-            labeler.control = kept
+        self._stream = labeler.stream(
+            nlp.tokenizer,
+            max_lag=max_lag,
+            probabilities=True,
+            control=find_promise(name, labeler, threshold),
+        )
         self._words: list[str] = []  # final tokens with their blanks
         self._starts: list[int] = []  # their first characters
         self._held = ""  # what of them is not emitted

@@ -2,7 +2,8 @@
 
 A stream takes a piece by `feed`, which returns the tokens that are final, None without any, and
 raises ValueError for a lone surrogate and `LONGEST` characters without a blank; it then stays as it
-was. `close` returns the rest. The tokens of the documents are those of the whole text.
+was. `close` returns the rest. `mark` returns a function that takes back the later pieces. The
+tokens of the documents are those of the whole text.
 
 spaCy's tokenizer splits at whitespace first: a word is final at the blank behind it, unless its end
 may begin a special case that goes on behind the blank. A cluster of `CharTokenizer` is final when
@@ -11,7 +12,7 @@ the next one has begun.
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any
 
@@ -75,6 +76,9 @@ class _Characters:
     def close(self) -> Doc:
         return self._tokenizer(self._rest)
 
+    def mark(self) -> Callable[[], None]:
+        return partial(setattr, self, "_rest", self._rest)
+
 
 class _Words:
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -110,6 +114,14 @@ class _Words:
 
     def close(self) -> Doc:
         return self._tokenizer("".join(self._parts))
+
+    def mark(self) -> Callable[[], None]:
+        parts, n, size = self._parts, len(self._parts), self._size
+
+        def reset() -> None:
+            self._parts, self._size = parts[:n], size
+
+        return reset
 
     def _may_go_on(self, doc: Doc, text: str, rest: str) -> bool:
         """Return whether a special case may begin in a text and end behind it.

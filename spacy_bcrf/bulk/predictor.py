@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
+from spacy_bcrf.pipeline.prediction import predict
 from spacy_bcrf.pipeline.sequence_labeler import Prediction, SequenceLabeler
 
 Annotation = dict[str, Any]
@@ -80,13 +81,9 @@ class Predictor:
 
 
 def predict_all(pipe: SequenceLabeler, docs: Sequence[Doc]) -> list[Prediction]:
-    """Predict without thresholds, which the component keeps."""
-    threshold, control = pipe.threshold, pipe.control
-    try:
-        pipe.threshold, pipe.control = 0.0, None
-        return pipe.predict(docs)
-    finally:
-        pipe.threshold, pipe.control = threshold, control
+    """Predict without thresholds."""
+    settings = pipe.typed_settings.change(pipe.name, {"threshold": 0.0, "control": None})
+    return predict(pipe.labeling, pipe.codec, settings, list(docs))
 
 
 def as_spans(doc: Doc, labeling: Sequence[Span | str]) -> list[Span]:

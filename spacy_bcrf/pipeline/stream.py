@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -40,6 +41,7 @@ from .apply_thresholds import precision_thresholds
 from .codecs import Codec
 from .confidence import find_keys
 from .prediction import Component, check_temperature, find_potentials
+from .settings import Control
 
 TOLERANCE = 1e-4
 """The most by which the probability of a released span may differ from that of the whole text."""
@@ -98,6 +100,7 @@ class Stream:
         *,
         max_lag: int | None = None,
         probabilities: bool = False,
+        control: Control | None = None,
     ) -> None:
         """pipe: a component whose model is a sparse linear chain. tokenizer: of text; None if only
         documents are fed.
@@ -108,6 +111,7 @@ class Stream:
         probabilities: whether spans and candidates have probabilities, within TOLERANCE unless
         `max_lag` forces them. Thresholds, "confidence" in `annotate`, and `bcrf_spans` need them
         anyway.
+        control: a promise in place of the component's, by default its own.
 
         ValueError for a component that cannot stream, with the reason.
         """
@@ -115,7 +119,9 @@ class Stream:
         if max_lag is not None and max_lag < 1:
             raise ValueError(f"max_lag must be at least 1 token, got {max_lag}")
         codec, settings = pipe.codec, pipe.typed_settings
-        self._pipe, self._codec = pipe, codec
+        if control is not None:
+            settings = settings.change(pipe.name, {"control": control})
+        self._pipe, self._codec, self._settings = pipe, codec, settings
         self._max_lag = sys.maxsize if max_lag is None else max_lag
         self._text = None if tokenizer is None else stream_text(tokenizer)
         if tokenizer is not None and (read := _OF_COMPONENTS.intersection(pipe.labeling.columns)):
@@ -184,35 +190,54 @@ class Stream:
         A Span must follow the last one of its document: the stream may begin and end within it.
 
         TypeError for anything else, and for text after tokens. ValueError after `close`, for a lone
-        surrogate, preset entities, and a gap between two parts of a document. The stream then stays
-        as it was.
+        surrogate, preset entities, a gap between two parts of a document, and scores of NaN. The
+        stream then stays as it was.
         """
         if self._closed:
             raise ValueError(f"[{self._pipe.name}] the stream is closed")
-        if isinstance(piece, str):
-            if self._text is None:
-                raise TypeError("a stream of text needs a tokenizer: pipe.stream(nlp.tokenizer)")
-            if self._last and self._last[0] is not None:
-                raise TypeError("a stream takes text or documents, not both")
-            doc = self._text.feed(piece)
-            self._last = None, 0
-            if doc is None:
-                return Final([], [], [], [], [])
-            self._add(doc)
-        elif isinstance(piece, Doc | Span):
-            self._add_part(piece)
-        else:
-            raise TypeError(f"a stream takes a text, a Doc or a Span, got {type(piece).__name__}")
-        return self._advance()
+        with self._whole_or_not():
+            self._take(piece)
+            found = self._extend()
+        return self._release(found)
 
     def close(self) -> Final:
         """Return the rest. ValueError if the stream is closed already."""
         if self._closed:
             raise ValueError(f"[{self._pipe.name}] the stream is closed already")
-        if self._text is not None:
-            self._add(self._text.close())
-        self._closed = True
-        return self._advance()
+        with self._whole_or_not():
+            if self._text is not None:
+                self._add(self._text.close())
+            self._closed = True
+            found = self._extend()
+        return self._release(found)
+
+    @contextmanager
+    def _whole_or_not(self) -> Iterator[None]:
+        """Forget what an error has left of a piece."""
+        kept, n = (self._table, self._last, self._closed), len(self._words)
+        reset = self._text and self._text.mark()
+        try:
+            yield
+        except BaseException:
+            self._table, self._last, self._closed = kept
+            del self._words[n:], self._sizes[n:]
+            if reset:
+                reset()
+            raise
+
+    def _take(self, piece: str | Doc | Span) -> None:
+        if isinstance(piece, Doc | Span):
+            self._add_part(piece)
+            return
+        if not isinstance(piece, str):
+            raise TypeError(f"a stream takes a text, a Doc or a Span, got {type(piece).__name__}")
+        if self._text is None:
+            raise TypeError("a stream of text needs a tokenizer: pipe.stream(nlp.tokenizer)")
+        if self._last and self._last[0] is not None:
+            raise TypeError("a stream takes text or documents, not both")
+        self._last = None, 0
+        if (doc := self._text.feed(piece)) is not None:
+            self._add(doc)
 
     def _add_part(self, piece: Doc | Span) -> None:
         if isinstance(piece, Span):
@@ -248,9 +273,10 @@ class Stream:
         self._words += [token.text_with_ws for token in tokens]
         self._sizes += values[:, self._n_features].tolist()
 
-    def _advance(self) -> Final:
+    def _extend(self) -> list[tuple[int, int, int, int]] | None:
+        """Return the spans that became complete, None without a token more."""
         chain, table = self._chain, self._table
-        n_tokens, known = self._first + len(table), chain.length
+        n_tokens, known, first = self._first + len(table), chain.length, self._first
         stop = n_tokens if self._closed else n_tokens - self._after
         if stop > known:
             values, lengths = table[:, 1 : self._n_features], np.array([len(table)], "int32")
@@ -258,21 +284,22 @@ class Stream:
         elif self._closed:
             stop, scores = known, self._no_scores[: len(table)]
         else:
-            return Final([], [], [], [], [])
-        first = self._first
+            return None
         found = chain.extend(
             scores, table, known - first, stop - first, self._closed, self._max_lag
         )
         keep = max(0, stop - self._before)
         self._table, self._first = table[keep - first :], keep
-        return self._release(found)
+        return found
 
     def _find_word(self, orth: int) -> str:
         """Return a word of the table. The strings of the vocabulary may be gone: memory zones."""
         k = self._first + self._table[:, 0].tolist().index(orth) - self._words_first
         return self._words[k][: self._sizes[k]]
 
-    def _release(self, complete: list[tuple[int, int, int, int]]) -> Final:
+    def _release(self, complete: list[tuple[int, int, int, int]] | None) -> Final:
+        if complete is None:
+            return Final([], [], [], [], [])
         chain, end = self._chain, self._chain.final
         for i, start, stop, tag in complete:
             span = start, stop, self._tags.labels[i][tag]
@@ -335,7 +362,7 @@ class Stream:
 
     def _make_span(self, span: _Bounds, p: float | None = None) -> StreamSpan:
         start, end, label = span
-        codec, calibration = self._codec, self._pipe.typed_settings.calibration
+        codec, calibration = self._codec, self._settings.calibration
         if not self._is_scored:
             p = None  # uncertain by more than TOLERANCE
         elif calibration is not None:

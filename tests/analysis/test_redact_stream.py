@@ -2,6 +2,7 @@
 
 import random
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from spacy.tokens import Doc
 from spacy_bcrf.analysis import RedactionStream, redact
 from spacy_bcrf.analysis.cross_fitting import train_sparse_chain
 from spacy_bcrf.analysis.redact import find_promise, find_spans
+from spacy_bcrf.bulk.predictor import predict_all
+from spacy_bcrf.pipeline.settings import Setting
 from spacy_bcrf.pipeline.stream import TOLERANCE
 
 NAMES = ("Ann Lee", "Bob Ray", "Eve May", "Ida Fox")
@@ -57,13 +60,9 @@ def test_no_span_of_the_whole_text_leaks(text: str, seed: int) -> None:
     for regions, mask in ((report.redacted.regions, is_replaced), (report.late, is_late)):
         for region in regions:
             mask[region.start : region.end] = True
-    name = "ner"
-    labeler = nlp.get_pipe(name)
-    labeler.control = find_promise(name, labeler, THRESHOLD)
-    try:
-        ((spans, _),) = find_spans(labeler, [nlp.make_doc(text)])
-    finally:
-        labeler.control = None
+    labeler = nlp.get_pipe("ner")
+    promise = find_promise("ner", labeler, THRESHOLD)
+    ((spans, _),) = find_spans(labeler, [nlp.make_doc(text)], promise)
     assert all(is_replaced[s.start : s.end].all() for s in spans)
     assert all((is_replaced | is_late)[r.start : r.end].all() for r in whole.regions)
     for region, place in zip(report.redacted.regions, report.redacted.spans, strict=True):
@@ -101,6 +100,25 @@ def test_max_lag_is_on_the_safe_side() -> None:
     _, report = stream.close()
     covered = {i for r in report.redacted.regions for i in range(r.start, r.end)}
     assert {i for r in whole.regions if not r.repeated for i in range(r.start, r.end)} <= covered
+
+
+def test_a_stream_changes_no_component(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The component is used beside the stream: not even for a moment is its promise another."""
+    nlp = pipeline()
+
+    def fail(*_: Any) -> None:
+        raise AssertionError("the component was changed")
+
+    text = "Ann Lee saw Rome ."
+    monkeypatch.setattr(Setting, "__set__", fail)
+    stream = RedactionStream(nlp, threshold=THRESHOLD)
+    assert stream.feed(text) + stream.close()[0] == "[PER] saw [LOC] ."
+    (whole,) = redact(nlp, [nlp.make_doc(text)], threshold=THRESHOLD)
+    assert whole.text == "[PER] saw [LOC] ."
+    labeler = nlp.get_pipe("ner")
+    assert predict_all(labeler, [nlp.make_doc(text)])[0].candidates is None
+    with pytest.raises(AssertionError):
+        labeler.control = None
 
 
 def test_errors() -> None:

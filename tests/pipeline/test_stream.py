@@ -149,6 +149,35 @@ def test_max_lag(seed: int, max_lag: int) -> None:
         assert tags == [pipe.tags[tag] for tag in pipe.predict([doc])[0].tags.tolist()]
 
 
+@pytest.mark.parametrize("kind", ["ner", "ner BIO", "ner recall", "spans"])
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.integers(1, 2))
+def test_max_lag_with_sentences_and_blank_lines(kind: str, seed: int, max_lag: int) -> None:
+    """No forced tag is one from which no labeling goes on: an entity before a blank line and a
+    sentence start.
+    """
+    rng, nlp = random.Random(seed), pipeline(kind)
+    n = rng.randint(1, 12)
+    words = [rng.choice([*NAMES, "\n", "\n\n"]) for _ in range(n)]
+    starts = [not i or rng.random() < 0.3 for i in range(n)]
+    doc = Doc(nlp.vocab, words=words, sent_starts=starts)
+    stream, found = nlp.get_pipe("x").stream(max_lag=max_lag), []
+    for i in range(n):
+        found += stream.feed(doc[i : i + 1]).words
+        # Candidates, and spans with a threshold, hold more words than their tags.
+        assert stream._chain.final >= stream._chain.length - max_lag
+    assert found + stream.close().words == [token.text_with_ws for token in doc]
+
+
+def test_max_lag_at_a_blank_line() -> None:
+    words = ["Acme", "\n\n", "Co", "left", "York", "Ann"]
+    nlp = pipeline("ner")
+    doc = Doc(nlp.vocab, words=words, sent_starts=[True, False, True, False, False, False])
+    stream = nlp.get_pipe("x").stream(max_lag=1)
+    found = [stream.feed(doc[i : i + 1]) for i in range(len(doc))] + [stream.close()]
+    assert "".join(final.text for final in found) == doc.text_with_ws
+
+
 def test_max_lag_keeps_the_promise() -> None:
     """An uncertain span is a candidate of recall, and no prediction of precision."""
     text = draw(random.Random(3), 200)
@@ -248,6 +277,37 @@ def test_errors_lose_nothing() -> None:
     doc.ents = [Span(doc, 0, 2, label="PER")]
     with pytest.raises(ValueError, match="no preset entities"):
         pipe.stream().feed(doc)
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_scores_of_nan_lose_nothing(as_text: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece whose scores are NaN is not taken: the stream goes on with others."""
+    nlp = pipeline("ner")
+    stream = nlp.get_pipe("x").stream(nlp.tokenizer)
+    pieces = ["Ann Lee met", " Bob and Co in Paris .", " Ann left York ."]
+    score = stream._score
+
+    def spoil(tokens: Any) -> np.ndarray:
+        scores = score(tokens)
+        scores[len(scores) // 2 :] = np.nan
+        return scores
+
+    make: Any = str if as_text else nlp.make_doc
+    found = [stream.feed(make(pieces[0]))]
+    for call in (lambda: stream.feed(make(pieces[1])), stream.close):
+        pending = stream.pending
+        monkeypatch.setattr(stream, "_score", spoil)
+        with pytest.raises(ValueError, match="NaN or infinite"):
+            call()
+        assert stream.pending == pending
+        monkeypatch.setattr(stream, "_score", score)
+    found += [stream.feed(make(piece)) for piece in pieces[1:]]
+    found.append(stream.close())
+    assert "".join(final.text for final in found) == "".join(pieces)
+    if as_text:
+        pipe, doc = nlp.get_pipe("x"), nlp.make_doc("".join(pieces))
+        tags = [tag for final in found for tag in final.tags]
+        assert tags == [pipe.tags[tag] for tag in pipe.predict([doc])[0].tags.tolist()]
 
 
 @pytest.mark.parametrize(

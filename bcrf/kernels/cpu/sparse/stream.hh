@@ -58,6 +58,7 @@ class Stream {
 
     const StreamSpec spec_;
     std::vector<std::vector<Arc>> into_, from_;  // (KINDS, T) the allowed transitions
+    std::vector<char> safe_;  // (KINDS, C, T) whether some labeling goes on from a tag, whatever follows
     std::deque<Token> tokens_;  // from first_ on
     long long first_ = 0, forced_ = 0;
     bool ended_ = false;
@@ -73,6 +74,37 @@ class Stream {
     const std::vector<Arc>& into(const Token& token, int t) const { return into_[size_t(token.kind) * spec_.tags + t]; }
     const std::vector<Arc>& from(const Token& token, int s) const { return from_[size_t(token.kind) * spec_.tags + s]; }
     double log_edge(const Token& token, int s, int t) const { return edge(token.kind, s, t) * spec_.scale; }
+
+    bool closed(int place, int kind, size_t k) const {
+        return spec_.closed[(place * StreamSpec::KINDS + kind) * best_.size() + k];
+    }
+
+    // Return whether the next token can have a tag after s, whatever its kind: one that is safe, or at the end any.
+    bool can_go_on(int kind, int c, int s, bool at_end) const {
+        const size_t row = size_t(c) * spec_.tags;
+        for (int next = 0; next < StreamSpec::KINDS; ++next) {
+            const auto& arcs = from_[size_t(kind) * spec_.tags + s];
+            if (std::none_of(arcs.begin(), arcs.end(), [&](const Arc& arc) {
+                    const size_t k = row + arc.tag;
+                    return !closed(1, next, k) && (at_end ? !closed(2, next, k) : safe_[next * best_.size() + k]);
+                }))
+                return false;
+        }
+        return true;
+    }
+
+    void find_safe() {
+        const int T = spec_.tags;
+        safe_.assign(StreamSpec::KINDS * best_.size(), true);
+        for (bool changed = true; changed;) {
+            changed = false;
+            for (size_t i = 0; i < safe_.size(); ++i) {
+                const int kind = int(i / best_.size()), c = int(i % best_.size()) / T, s = int(i % T);
+                if (safe_[i] && !(can_go_on(kind, c, s, false) && can_go_on(kind, c, s, true)))
+                    safe_[i] = false, changed = true;
+            }
+        }
+    }
 
     // Return the best tag before t, the lowest one of several, given scores of the tags. Set its sum.
     int best_before(const double* scores, const Token& token, int t, double& most) const {
@@ -176,36 +208,7 @@ class Stream {
         if (ended_) close_span(c, length());
     }
 
-  public:
-    explicit Stream(const StreamSpec& spec)
-        : spec_(spec), best_(size_t(spec.chains) * spec.tags), final_(spec.chains), open_(spec.chains, -1),
-          futures_(spec.chains) {
-        const int T = spec.tags;
-        into_.resize(size_t(StreamSpec::KINDS) * T);
-        from_.resize(into_.size());
-        for (int kind = 0; kind < StreamSpec::KINDS; ++kind)
-            for (int s = 0; s < T; ++s)
-                for (int t = 0; t < T; ++t)
-                    if (const double weight = edge(kind, s, t); weight > NEVER) {
-                        into_[size_t(kind) * T + t].push_back({s, weight});
-                        from_[size_t(kind) * T + s].push_back({t, weight});
-                    }
-    }
-
-    long long length() const { return first_ + (long long)tokens_.size(); }
-    long long first() const { return first_; }
-    long long forced() const { return forced_; }
-    // Return the number of tokens that have final tags in all chains.
-    long long final() const { return *std::min_element(final_.begin(), final_.end()); }
-    // Return the first token that may be in a span that is not complete.
-    long long undecided() const {
-        long long found = length();
-        for (int c = 0; c < spec_.chains; ++c) found = std::min(found, open_[c] >= 0 ? open_[c] : final_[c]);
-        return found;
-    }
-    int tag(long long i) { return at(i).tag[0]; }
-
-    // Take a token with scores (C, T). Raise std::invalid_argument for wrong scores, and if no labeling is allowed.
+    // Take a token with scores (C, T).
     void add(const float* given, int kind, bool is_last) {
         const int T = spec_.tags, C = spec_.chains;
         const bool is_first = length() == 0;
@@ -218,11 +221,8 @@ class Stream {
                 const size_t k = size_t(c) * T + t;
                 if (!(given[k] < std::numeric_limits<float>::infinity()))
                     throw std::invalid_argument("the scores are NaN or infinite");
-                const auto closed = [&](int place) {
-                    return spec_.closed[(place * StreamSpec::KINDS + kind) * size_t(C) * T + k];
-                };
-                const bool never = is_first ? closed(0) : closed(1);
-                double score = never || (is_last && closed(2)) ? NEVER : double(given[k]);
+                const bool never = closed(is_first ? 0 : 1, kind, k) || (is_last && closed(2, kind, k));
+                double score = never ? NEVER : double(given[k]);
                 if (spec_.posterior) token.scores[k] = token.forward[k] = score * spec_.scale;
                 if (!is_first) {
                     const Token& before = tokens_.back();
@@ -267,24 +267,78 @@ class Stream {
         }
     }
 
-    // Set the tags of the tokens before `late` by the best labeling so far.
+    // Set the tags of the tokens before `late` by the best labeling so far that goes on, whatever follows.
     void force(long long late) {
         const int T = spec_.tags;
         if (ended_ || late <= final()) return;
         for (int c = 0; c < spec_.chains; ++c) {
             if (late <= final_[c]) continue;
-            forced_ += late - final_[c];
             double* best = &best_[size_t(c) * T];
+            const char* safe = &safe_[tokens_.back().kind * best_.size() + size_t(c) * T];
             std::vector<int> path(T);
             for (int t = 0; t < T; ++t) path[t] = t;
-            const int top = int(std::max_element(best, best + T) - best);
             for (long long i = length() - 1; i >= late; --i)
                 for (int& tag : path) tag = at(i).from[size_t(c) * T + tag];
+            std::vector<char> goes_on(T);
+            for (int t = 0; t < T; ++t)
+                if (safe[t] && best[t] > NEVER) goes_on[path[t]] = true;
+            int top = -1;
+            for (int t = 0; t < T; ++t)
+                if (goes_on[path[t]] && best[t] > (top < 0 ? NEVER : best[top])) top = t;
+            if (top < 0) continue;
+            forced_ += late - final_[c];
             // Only the paths stay that agree with the best one.
             for (int t = 0; t < T; ++t)
                 if (path[t] != path[top]) best[t] = NEVER;
         }
         settle(false);
+    }
+
+  public:
+    explicit Stream(const StreamSpec& spec)
+        : spec_(spec), best_(size_t(spec.chains) * spec.tags), final_(spec.chains), open_(spec.chains, -1),
+          futures_(spec.chains) {
+        const int T = spec.tags;
+        into_.resize(size_t(StreamSpec::KINDS) * T);
+        from_.resize(into_.size());
+        for (int kind = 0; kind < StreamSpec::KINDS; ++kind)
+            for (int s = 0; s < T; ++s)
+                for (int t = 0; t < T; ++t)
+                    if (const double weight = edge(kind, s, t); weight > NEVER) {
+                        into_[size_t(kind) * T + t].push_back({s, weight});
+                        from_[size_t(kind) * T + s].push_back({t, weight});
+                    }
+        find_safe();
+    }
+
+    long long length() const { return first_ + (long long)tokens_.size(); }
+    long long first() const { return first_; }
+    long long forced() const { return forced_; }
+    // Return the number of tokens that have final tags in all chains.
+    long long final() const { return *std::min_element(final_.begin(), final_.end()); }
+    // Return the first token that may be in a span that is not complete.
+    long long undecided() const {
+        long long found = length();
+        for (int c = 0; c < spec_.chains; ++c) found = std::min(found, open_[c] >= 0 ? open_[c] : final_[c]);
+        return found;
+    }
+    int tag(long long i) { return at(i).tag[0]; }
+
+    // Take tokens with scores (n, C, T), and set the tags of those older than max_lag. ended: whether no token follows.
+    // Raise std::invalid_argument for wrong scores, and if no labeling is allowed. The stream then stays as it was.
+    void extend(const float* given, const std::vector<int>& kinds, bool ended, long long max_lag) {
+        const Row best = best_;
+        const size_t known = tokens_.size();
+        try {
+            for (size_t i = 0; i < kinds.size(); ++i)
+                add(given + i * best.size(), kinds[i], ended && i + 1 == kinds.size());
+        } catch (...) {
+            tokens_.erase(tokens_.begin() + known, tokens_.end());
+            best_ = best;
+            throw;
+        }
+        settle(ended);
+        force(length() - max_lag);
     }
 
     std::vector<StreamSpan> take_complete() { return std::move(complete_); }
