@@ -16,9 +16,7 @@ _OPENERS: dict[str, Callable[[IO[bytes]], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
 }
-COMPRESSED = frozenset(_OPENERS)
-"""Suffixes of files that are decompressed."""
-
+"""By the suffix of files that are decompressed."""
 
 BLOCK = 1 << 20
 """Size of the pieces of a long line, in bytes."""

@@ -22,7 +22,8 @@ HEAD = """`docs/theme/commands.py` generates this page from the help of `python 
 `--help` prints all of it. `--option=value` shows a default. A command that succeeds has exit code
 0, and most print on standard error a line `next:` with a command that often follows. One that fails
 has exit code 1, for a wrong option 2, and says what is wrong. Ctrl-C has exit code 130. A command
-replaces only a file with the suffix of what it writes, no input and no file of a pipeline."""
+writes only a file with the suffix of its kind, and replaces no input and no file of a
+pipeline."""
 
 
 class Parameter(NamedTuple):

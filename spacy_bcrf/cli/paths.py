@@ -10,7 +10,6 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from bcrf.io.atomic import is_stream, replacing, write_text
-from bcrf.io.text import COMPRESSED
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.doc_files import find_files, read_docs
 
@@ -31,47 +30,33 @@ def check_corpus(corpus: Path) -> None:
 
 
 def check_output_file(path: Path, suffixes: str, *inputs: Path | None) -> None:
-    """Raise ValueError for a file to write that is a folder, or one of the inputs.
+    """Raise ValueError for a file to write that is a folder, one of the inputs or of a pipeline.
 
-    Also for a name as of a compressed file, which no command writes, and for an old file of another
-    kind than the new one, or of a pipeline.
+    Also for a name of another kind. A device or a pipe can have any name.
 
-    suffixes: of files that the command may replace, with spaces between. inputs: files, and folders
-    of input files; None for an input that is not given.
+    suffixes: of the files that the command writes, with spaces between. inputs: files, also other
+    outputs, and folders of input files; None for an input that is not given.
     """
     if path.is_dir():
         raise ValueError(f"{path}: expected the name of a file to write, this is a folder")
-    if path.suffix in COMPRESSED:
-        raise ValueError(
-            f"{path}: expected a name without {path.suffix}: outputs are not compressed"
-        )
     target = path.resolve()
     for given in filter(None, inputs):
         source = given.resolve()
         if target == source or (source.is_dir() and source in target.parents):
             raise ValueError(f"{path}: would replace the input {given}; expected another file")
-    if path.exists() and not is_stream(path):
-        if path.suffix not in suffixes.split():
-            expected = " or ".join(suffixes.split())
-            raise ValueError(
-                f"{path}: exists, and this command replaces only {expected}; expected another name"
-            )
-        if path.name in PIPELINE_FILES and (path.parent / "meta.json").is_file():
-            raise ValueError(f"{path}: is a file of a pipeline; expected a file in another folder")
-
-
-def check_report_file(path: Path, suffixes: str, *inputs: Path | None) -> None:
-    """Raise ValueError as `check_output_file`, and for a file without one of the suffixes."""
-    if path.suffix not in suffixes.split():
+    if is_stream(path):
+        return
+    if path.suffix.lower() not in suffixes.split():
         expected = " or ".join(suffixes.split())
         raise ValueError(f"{path}: expected a file with the suffix {expected}")
-    check_output_file(path, suffixes, *inputs)
+    if path.name in PIPELINE_FILES and (path.parent / "meta.json").is_file():
+        raise ValueError(f"{path}: is a file of a pipeline; expected a file in another folder")
 
 
 def write_report(path: Path, pages: Mapping[str, Callable[[], str]], values: Any) -> None:
-    """Write JSON, or a page by the suffix of the file."""
-    if path.suffix in pages:
-        return write_text(path, pages[path.suffix]())
+    """Write a page by the suffix of the file, or else JSON."""
+    if page := pages.get(path.suffix.lower()):
+        return write_text(path, page())
     write_json(path, values)
 
 

@@ -109,7 +109,7 @@ def rank_cli(
     )
     if format == "label-studio":
         typer.echo(f"labeling config: {tasks.labeling_config(labeler.labels)}", err=True)
-    if output is None or format != "jsonl" or output.suffix != ".jsonl":
+    if output is None or format != "jsonl" or output.suffix.lower() != ".jsonl":
         return None
     return spacy_command("bcrf", "review", model, output, output="page.html", pipe=pipe)
 

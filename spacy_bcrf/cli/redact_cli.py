@@ -12,14 +12,7 @@ from spacy.tokens import Doc
 
 from .errors import spacy_command
 from .options import GpuId, PipeName
-from .paths import (
-    check_corpus,
-    check_output_file,
-    check_report_file,
-    print_notes,
-    write_json_lines,
-    write_report,
-)
+from .paths import check_corpus, check_output_file, print_notes, write_json_lines, write_report
 
 Style = Literal["label", "surrogate", "mask"]
 
@@ -84,7 +77,7 @@ def redact_cli(
         raise ValueError("--max-lag needs --stream: with TEXTS, no token waits")
     check_output_file(output, ".jsonl .json", texts, key)
     if report is not None:
-        check_report_file(report, ".html .json", texts, key, output)
+        check_output_file(report, ".html .json", texts, key, output)
         check_corpus(texts)
     secret = _read_key(key)
     nlp, name, labeler = load_labeler(model, pipe, gpu_id)

@@ -9,7 +9,7 @@ from spacy.cli._util import Opt
 
 from .errors import spacy_command
 from .options import Gold, GpuId, Model, PipeName, Seed
-from .paths import check_corpus, check_report_file, print_notes, write_report
+from .paths import check_corpus, check_output_file, print_notes, write_report
 
 
 def report_cli(
@@ -36,7 +36,7 @@ def report_cli(
     from .pages.report_page import report_page
 
     for path in output:
-        check_report_file(path, ".html .md .json", test)
+        check_output_file(path, ".html .md .json", test)
     check_corpus(test)
     nlp, name, _ = load_labeler(model, pipe, gpu_id)
     other = None if against is None else load_pipeline(against)
@@ -50,6 +50,6 @@ def report_cli(
     print_notes([*found.values["notes"], *note_trained(nlp, gold, str(test))])
     for path in output:
         typer.echo(f"{path}: {found!r}")
-    page = next((path for path in output if path.suffix == ".html"), output[0])
+    page = next((path for path in output if path.suffix.lower() == ".html"), output[0])
     step = spacy_command("bcrf", "review", model, "TEXTS", output="page.html", pipe=pipe)
     return f"open {page}. To correct texts: {step}"

@@ -182,7 +182,7 @@ def other_labels(vocab):
             "blank: no component of spacy-bcrf among none; expected a pipeline with",
         ),
         (make_docs, ("none.cfg",), "none.cfg: there is no such training config"),
-        (make_docs, ("--page", "out.jsonl"), "out.jsonl: is --output already; expected another"),
+        (make_docs, ("--page", "out.jsonl"), "out.jsonl: would replace the input out.jsonl"),
         (make_docs, ("--page", "corpus.spacy"), "corpus.spacy: would replace the input corpus.spa"),
     ],
 )

@@ -17,12 +17,13 @@ from typer.testing import CliRunner
 import bcrf
 from spacy_bcrf.cli import app
 from spacy_bcrf.cli.errors import RESUMES, exit_on, spacy_command
+from spacy_bcrf.cli.paths import check_output_file, write_report
 
 CALLS = [
     ("audit", "input", "-o", "input"),
     ("audit", "input", "-o", "link"),
     ("audit", "folder", "-o", "folder/part"),
-    ("audit", "other", "-o", "out", "--page", "other"),
+    ("audit", "other", "-o", "out.jsonl", "--page", "other"),
     ("clusters", "input", "-o", "input"),
     ("explain", "model", "--corpus", "input", "-o", "input"),
     ("migrate", "input", "-o", "input"),
@@ -31,10 +32,10 @@ CALLS = [
 ]
 OF_ANOTHER_KIND = [
     ("audit", "data.spacy", "-o", "notes"),
-    ("audit", "data.spacy", "-o", "new", "--page", "notes"),
+    ("audit", "data.spacy", "-o", "new.jsonl", "--page", "notes"),
     ("calibrate", "model", "data.spacy", "-o", "new", "--plot", "notes"),
     ("clusters", "data.spacy", "-o", "notes"),
-    ("clusters", "data.spacy", "-o", "new", "--kind", "skipgram", "--vectors", "notes"),
+    ("clusters", "data.spacy", "-o", "new.tsv", "--kind", "skipgram", "--vectors", "notes"),
     ("control", "model", "data.spacy", "--plot", "notes"),
     ("convert", "data.spacy", "notes"),
     ("curve", "data.spacy", "data.spacy", "-o", "notes"),
@@ -53,7 +54,7 @@ OF_ANOTHER_KIND = [
 OF_A_PIPELINE = [
     ("init", "-t", "data.spacy", "-o", "model/config.cfg", "--force"),
     ("migrate", "data.spacy", "-o", "model/config.cfg"),
-    ("redact", "model", "data.spacy", "-o", "new", "--report", "model/meta.json"),
+    ("redact", "model", "data.spacy", "-o", "new.jsonl", "--report", "model/meta.json"),
     ("report", "model", "data.spacy", "-o", "model/meta.json"),
     ("tune", "data.spacy", "-o", "model/config.cfg"),
 ]
@@ -76,10 +77,12 @@ def test_an_input_is_not_replaced(folder, name, arguments):
 
 
 @pytest.mark.parametrize("name, arguments", [(name, rest) for name, *rest in OF_ANOTHER_KIND])
-def test_only_a_file_of_the_kind_is_replaced(here, name, arguments):
-    ended, texts = run_among_files(here, name, arguments)
-    assert "exists, and this command replaces only ." in ended.stderr
-    assert texts == {"precious"}
+def test_only_a_file_of_the_kind_is_written(here, name, arguments):
+    for path in ("notes", "notes.pdf"):  # an old file and a new one
+        given = [path if argument == "notes" else argument for argument in arguments]
+        ended, texts = run_among_files(here, name, given)
+        assert ": expected a file with the suffix ." in ended.stderr
+        assert texts == {"precious"}
 
 
 @pytest.mark.parametrize("name, arguments", [(name, rest) for name, *rest in OF_A_PIPELINE])
@@ -90,7 +93,7 @@ def test_the_files_of_a_pipeline_are_not_replaced(here, name, arguments):
 
 
 def run_among_files(here, name, arguments):
-    (here / "model").mkdir()
+    (here / "model").mkdir(exist_ok=True)
     for file in ("data.spacy", "notes", "all.tsv", "model/config.cfg", "model/meta.json"):
         (here / file).write_text("precious")
     ended = command(name)(*arguments, exit_code=1)
@@ -100,8 +103,15 @@ def run_among_files(here, name, arguments):
 @pytest.mark.parametrize("name", ["out.tsv.xz", "out.gz.gz", "out.jsonl.bz2"])
 def test_an_output_is_not_compressed(folder, name):
     result = command("rank")("model", "input", "-o", name, exit_code=1)
-    assert f"{name}: expected a name without" in result.output
+    assert f"{name}: expected a file with the suffix .jsonl or .json" in result.output
     assert not (folder / name).exists()
+
+
+def test_suffixes_in_capitals(here):
+    for path in (Path("OUT.JSONL"), here / "new.Json", Path(os.devnull)):
+        check_output_file(path, ".jsonl .json")
+    write_report(here / "REPORT.HTML", {".html": lambda: "a page"}, {})
+    assert (here / "REPORT.HTML").read_text() == "a page"
 
 
 @pytest.mark.parametrize("name", ["calibrate", "control"])
@@ -184,6 +194,6 @@ def test_errors_name_the_input(here, pipeline, name):
         "redact": (model, empty, "--threshold", "0.5"),
     }[name]
     given = next(path for path in arguments if path in (bare, empty))
-    ended = command(name)(*arguments, "-p", "ner", "-o", here / "new", exit_code=1)
+    ended = command(name)(*arguments, "-p", "ner", "-o", here / "new.jsonl", exit_code=1)
     assert str(given) in ended.stderr and len(ended.stderr.splitlines()) == 1
-    assert not (here / "new").exists()
+    assert not (here / "new.jsonl").exists()

@@ -309,7 +309,7 @@ def others(corpus, rules):
         (("model", "dev.spacy", "--against", "animals"), "animals: predicts the labels ANIMAL on"),
         (("model", "dev.spacy", "--against", "gone"), "gone: the pipeline cannot be loaded"),
         (("model", "dev.spacy", "-o", "report.pdf"), "report.pdf: expected a file with the suffix"),
-        (("model", "dev.spacy", "-o", "dev.spacy"), "expected a file with the suffix .html"),
+        (("model", "dev.spacy", "-o", "dev.spacy"), "dev.spacy: would replace the input dev.spacy"),
     ],
 )
 def test_wrong_input_writes_nothing(others, args, message):

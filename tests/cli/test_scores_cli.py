@@ -96,7 +96,7 @@ def test_spans_that_cut_tokens_are_counted(corpus, spans, tmp_path):
 def test_a_lone_surrogate_is_an_error(corpus, spans, tmp_path):
     spans.write_text(spans.read_text().replace("PERSON", "\\ud83d", 1))
     for more in ([], ["--train", corpus]):
-        found = init("-o", tmp_path / "new" / "x", "--scores", spans, *more, exit_code=1)
+        found = init("-o", tmp_path / "new" / "x.cfg", "--scores", spans, *more, exit_code=1)
         assert 'spans.jsonl:1: "label" has half of a surrogate pair' in found.output
 
 
@@ -163,9 +163,9 @@ def test_a_pipeline_names_its_missing_source(spans, tmp_path):
 )
 def test_wrong_options(arguments, message, corpus, spans, tmp_path):
     given = {"SPANS": spans, "TRAIN": corpus}
-    found = init("-o", tmp_path / "out", *(given.get(a, a) for a in arguments), exit_code=1)
+    found = init("-o", tmp_path / "x.cfg", *(given.get(a, a) for a in arguments), exit_code=1)
     assert message in " ".join(found.output.split())
-    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "x.cfg").exists()
 
 
 def test_configs_without_scores_or_cache(corpus, spans, tmp_path):
