@@ -73,37 +73,25 @@ class Stream {
 
     const std::vector<Arc>& into(const Token& token, int t) const { return into_[size_t(token.kind) * spec_.tags + t]; }
     const std::vector<Arc>& from(const Token& token, int s) const { return from_[size_t(token.kind) * spec_.tags + s]; }
-    double log_edge(const Token& token, int s, int t) const { return edge(token.kind, s, t) * spec_.scale; }
 
     bool closed(int place, int kind, size_t k) const {
         return spec_.closed[(place * StreamSpec::KINDS + kind) * best_.size() + k];
     }
 
-    // Return whether the next token can have a tag after s, whatever its kind: one that is safe, or at the end any.
-    bool can_go_on(int kind, int c, int s, bool at_end) const {
-        const size_t row = size_t(c) * spec_.tags;
-        for (int next = 0; next < StreamSpec::KINDS; ++next) {
-            const auto& arcs = from_[size_t(kind) * spec_.tags + s];
-            if (std::none_of(arcs.begin(), arcs.end(), [&](const Arc& arc) {
-                    const size_t k = row + arc.tag;
-                    return !closed(1, next, k) && (at_end ? !closed(2, next, k) : safe_[next * best_.size() + k]);
-                }))
-                return false;
-        }
-        return true;
-    }
-
+    // Find the tags from which some labeling goes on and some ends, whatever the kind of the next token.
     void find_safe() {
-        const int T = spec_.tags;
-        safe_.assign(StreamSpec::KINDS * best_.size(), true);
-        for (bool changed = true; changed;) {
-            changed = false;
-            for (size_t i = 0; i < safe_.size(); ++i) {
-                const int kind = int(i / best_.size()), c = int(i % best_.size()) / T, s = int(i % T);
-                if (safe_[i] && !(can_go_on(kind, c, s, false) && can_go_on(kind, c, s, true)))
-                    safe_[i] = false, changed = true;
+        const size_t T = spec_.tags, n = best_.size();
+        safe_.assign(StreamSpec::KINDS * n, true);
+        for (size_t i = 0, known = 0; known < safe_.size(); i = (i + 1) % safe_.size(), ++known)
+            for (int next = 0; next < StreamSpec::KINDS && safe_[i]; ++next) {
+                bool goes_on = false, ends = false;
+                for (const Arc& arc : from_[i / n * T + i % T])
+                    if (const size_t k = i % n - i % T + arc.tag; !closed(1, next, k)) {
+                        goes_on |= safe_[next * n + k];
+                        ends |= !closed(2, next, k);
+                    }
+                if (!goes_on || !ends) safe_[i] = false, known = 0;
             }
-        }
     }
 
     // Return the best tag before t, the lowest one of several, given scores of the tags. Set its sum.
@@ -169,14 +157,6 @@ class Stream {
             found.push_back(std::move(next));
         }
         return found[size_t(length() - 1 - i)];
-    }
-
-    // Return whether a chain may have a tag at the next token.
-    bool may_follow(int c, int t) {
-        const Token& last = tokens_.back();
-        for (const Arc& arc : into(last, t))
-            if (last.forward[size_t(c) * spec_.tags + arc.tag] > NEVER) return true;
-        return false;
     }
 
     void close_span(int c, long long end) {
@@ -357,7 +337,7 @@ class Stream {
         const Future &all = future(c, start), &last = future(c, end - 1);
         double path = at(start).forward[size_t(c) * T + tags[0]] - all.most;
         const auto step = [&](long long i, int s, int t) {
-            return log_edge(at(i - 1), s, t) + at(i).scores[size_t(c) * T + t];
+            return edge(at(i - 1).kind, s, t) * spec_.scale + at(i).scores[size_t(c) * T + t];
         };
         for (size_t k = 1; k < tags.size(); ++k) path += step(start + (long long)k, tags[k - 1], tags[k]);
         const double weight = std::exp(path + last.scale[tags.back()]);
@@ -375,8 +355,9 @@ class Stream {
             if (all.total[f] > 0) {
                 p = std::min(1.0, std::max(0.0, p / all.total[f]));
                 low = std::min(low, p), high = std::max(high, p);
-            } else if (!ended_ && may_follow(c, f)) {
-                low = 0, high = 1;  // too improbable for a number
+            } else if (!ended_) {
+                for (const Arc& arc : into(tokens_.back(), f))  // too improbable for a number
+                    if (tokens_.back().forward[size_t(c) * T + arc.tag] > NEVER) low = 0, high = 1;
             }
         }
     }
