@@ -23,7 +23,11 @@ def clusters_cli(
     texts: Annotated[Path | None, Arg(help="Raw text, one a line, plain or .xz, .gz, .bz2")] = None,
     brown: Annotated[bool, Opt("--brown", help="Those of spacy-lookups-data, no texts")] = False,
     kind: Annotated[
-        Kind, Opt(help="SVD of PMI, Brown's merges, Clark's neighbours and letters, skip-gram")
+        Kind,
+        Opt(
+            help="svd: SVD of the neighbours' PMI. brown: Brown's tree of merges. clark: "
+            "neighbours and letters. skipgram: skip-gram vectors"
+        ),
     ] = "svd",
     vectors: Annotated[Path | None, Opt(help="Of skipgram: file for `spacy init vectors`")] = None,
     threads: Annotated[int, Opt(help="Threads of skipgram", min=1)] = 1,

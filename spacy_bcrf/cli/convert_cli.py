@@ -105,7 +105,11 @@ def convert_cli(
         str | None, Opt(help="Span group for entities, such as sc; they may overlap there")
     ] = None,
     align: Annotated[
-        Align, Opt(help="Of spans that cut tokens: strict leaves them out; split splits the tokens")
+        Align,
+        Opt(
+            help="Spans that cut tokens: strict leaves them out, their tokens are missing, not O; "
+            "contract and expand move them to whole tokens; split splits the tokens"
+        ),
     ] = "strict",
     timeout: Annotated[
         float, Opt(help="Seconds for a text, which is then left out (0: no limit)", min=0)

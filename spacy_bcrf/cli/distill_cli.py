@@ -25,7 +25,10 @@ JSON = (".jsonl", ".ndjson", ".json")
 
 def distill_cli(
     teacher: Annotated[
-        str, Arg(help="Pipeline; or what `aggregate` wrote; or JSON lines of annotators")
+        str,
+        Arg(
+            help="Pipeline; what `aggregate` wrote; JSON lines of annotators or weighted candidates"
+        ),
     ],
     texts: Annotated[Path | None, Arg(help="Texts for the teacher to label, as for `rank`")] = None,
     output: Annotated[Path | None, Opt("--output", "-o", help="Folder of the new pipeline")] = None,

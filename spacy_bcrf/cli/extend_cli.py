@@ -21,7 +21,8 @@ def extend_cli(
     pipe: PipeName = None,
     passes: Passes = 5,
     learn_rate: Annotated[
-        float | None, Opt(help="Default: the config's; of AdaGrad in a sparse chain 0.3")
+        float | None,
+        Opt(help="Learning rate (default: the config's; 0.3 for a sparse chain, by AdaGrad)"),
     ] = None,
     batch_size: Annotated[
         int | None, Opt(help="Documents in a step (default: 1 for a sparse chain, else 8)", min=1)

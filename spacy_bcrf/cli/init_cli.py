@@ -30,7 +30,12 @@ def init_cli(
     output: Annotated[Path, Opt("--output", "-o", help="The config to write")],
     train: Annotated[
         list[Path] | None,
-        Opt("--train", "-t", help="Corpora, as for `convert`; new texts win", exists=True),
+        Opt(
+            "--train",
+            "-t",
+            help="Corpora: .spacy, or as for `convert`, whose texts replace equal ones of .spacy",
+            exists=True,
+        ),
     ] = None,
     dev: Annotated[Path | None, Opt("--dev", "-d", help="Dev corpus (default: a tenth)")] = None,
     names: Annotated[
@@ -39,7 +44,8 @@ def init_cli(
     texts: Annotated[Path | None, Opt(help="Texts for --names, as for `rank`")] = None,
     lang: Lang = "xx",
     pipes: Annotated[
-        str | None, Opt("--pipe", "-p", help="ner, spans, tagger or segmenter (default: by corpus)")
+        str | None,
+        Opt("--pipe", "-p", help="Some of ner,spans,tagger; or segmenter (default: by corpus)"),
     ] = None,
     encoder: Annotated[
         str, Opt("--encoder", "-e", help="sparse, cnn, hybrid or transformer")

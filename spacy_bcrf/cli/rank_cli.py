@@ -42,7 +42,13 @@ def rank_cli(
     n: Annotated[int, Opt("--n", "-n", help="Number of documents to write (0 for all)", min=0)] = 0,
     diverse: Annotated[bool, Opt("--diverse", help="Choose n of the 4 n most uncertain")] = False,
     max_similarity: Annotated[
-        float | None, Opt(help="Leave out near duplicates: shared words, 0.8", min=0, max=1)
+        float | None,
+        Opt(
+            help="Leave out documents that share more of their pairs of words with a chosen one, "
+            "such as 0.8",
+            min=0,
+            max=1,
+        ),
     ] = None,
     format: Annotated[Format, Opt("--format", "-f", help="Format of the tasks")] = "jsonl",
     max_alternatives: Annotated[int, Opt(help="Most alternatives of a prediction", min=0)] = 5,
