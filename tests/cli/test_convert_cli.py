@@ -242,7 +242,7 @@ def test_a_sentence_that_is_not_utf8_is_skipped(folder, name, row):
         (["latin1.conll", "o.spacy"], "latin1.conll:1: byte 0xe4 at column 2 is not UTF-8"),
         (["cut.conll.xz", "o.spacy"], "cut.conll.xz: broken or truncated .xz file"),
         (["good.conll", "-f", "conllu", "o.spacy"], "good.conll:1: 2 columns; expected 10"),
-        (["good.conll", "o.json"], "o.json: expected the name of a .spacy file to write"),
+        (["good.conll", "o.json"], "o.json: expected a file with the suffix .spacy"),
         (["good.conll", "o.spacy", "-l", "qqq"], "unknown language 'qqq'"),
         (["good.conll", "o.spacy", "-s", "biluo"], "good.conll:1: "),
         (["good.conll", "good.conll/o.spacy"], "good.conll/o.spacy: cannot be written: "),
