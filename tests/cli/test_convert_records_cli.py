@@ -145,7 +145,7 @@ def test_shards_of_all_formats(folder):
     "args, message",
     [
         (["nowhere.jsonl", "o.spacy"], "nowhere.jsonl: cannot be read: No such file"),
-        (["good.jsonl", "o.txt"], "o.txt: expected the name of a .spacy file to write"),
+        (["good.jsonl", "o.txt"], "o.txt: expected a file with the suffix .spacy"),
         (["good.jsonl", "o.spacy", "-l", "qqq"], "unknown language 'qqq'"),
         (["good.jsonl", "o.spacy", "--labels", ","], ",: no labels"),
         (["good.jsonl", "good.spacy"], "good.spacy: would replace the input good.jsonl"),

@@ -59,7 +59,7 @@ def test_drop_and_forget_are_seeded(run, tmp_path):
     "args, message",
     [
         (("nope.spacy", "x.spacy", "--drop", "0.5"), "nope.spacy: found no such file"),
-        (("full.spacy", "x.txt", "--drop", "0.5"), "x.txt: expected the name of a .spacy file"),
+        (("full.spacy", "x.txt", "--drop", "0.5"), "x.txt: expected a file with the suffix .spacy"),
         (("full.spacy", "full.spacy", "--drop", "0.5"), "would replace the input"),
         (("holes.spacy", "x.spacy", "--drop", "0.5"), "document 0, 'Ann saw Rome ', has missing"),
     ],
