@@ -13,7 +13,7 @@ the next one has begun.
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
@@ -86,9 +86,10 @@ class _Words:
         self._parts: list[str] = []  # a text of 10 MB without a blank is joined once
         self._size = 0
         readers = [getattr(tokenizer, name) for name in _READERS]
+        self._plain = Tokenizer(Vocab(), {}, **dict(zip(_READERS, readers, strict=True)))
         self._rests, self._ends, self._sizes = _find_rests(tuple(tokenizer.rules), *readers)
         # At most one blank stands between two tokens of a case.
-        self._reach = 2 * max(self._sizes, default=0) + 20
+        self._reach = 2 * max(map(len, tokenizer.rules), default=0) + 20
 
     def feed(self, text: str) -> Doc | None:
         check_text(text)
@@ -104,11 +105,9 @@ class _Words:
             return None
         rest = "".join(self._parts)
         for cut in islice(_find_cuts(rest), TRIES):
-            before = rest[:cut]
-            doc = self._tokenizer(before)
-            if not self._may_go_on(doc, before, rest):
+            if not self._may_go_on(rest[:cut], rest[cut:]):
                 self._parts, self._size = [rest[cut:]] * (cut < len(rest)), len(rest) - cut
-                return doc
+                return self._tokenizer(rest[:cut])
         self._parts = [rest]
         return None
 
@@ -123,24 +122,31 @@ class _Words:
 
         return reset
 
-    def _may_go_on(self, doc: Doc, text: str, rest: str) -> bool:
-        """Return whether a special case may begin in a text and end behind it.
-
-        doc: the tokens of the text. rest: what is known from its start on.
-        """
+    def _may_go_on(self, text: str, rest: str) -> bool:
+        """Return whether a special case may begin in a text and end behind it, in the rest."""
         end = text.rstrip()[-2:]
         # Most words end as no head does. A head of several words may have a blank there.
         if not (end in self._ends or end[-1:] in self._ends or end[:1].isspace()):
             return False
-        before = "".join(text[-self._reach :].split())
-        after = "".join(rest[len(text) :].split())
+        before, after = ("".join(x.split()) for x in (text[-self._reach :], rest[: self._reach]))
         return any(
-            other.startswith(after) or after.startswith(other)
+            other.startswith(after) or (after.startswith(other) and self._may_end(rest, len(other)))
             for size in self._sizes
             for other in self._rests.get(before[-size:], ())
             # Within letters, the tokens show whether the head begins one.
-            if not before[-size - 1 :][:2].isalpha() or _is_start(doc, size)
+            if not before[-size - 1 :][:2].isalpha() or _is_start(self._tokenizer(text), size)
         )
+
+    def _may_end(self, text: str, size: int) -> bool:
+        """Return whether a token may end so many characters behind the start, without blanks."""
+        words = text.split()
+        for word in words if text[-1].isspace() else words[:-1]:
+            if size <= len(word):
+                # A special case can join tokens, of which another one needs a part.
+                found = self._tokenizer(word), self._plain(word)
+                return any(size in accumulate(map(len, tokens)) for tokens in found)
+            size -= len(word)
+        return True
 
 
 def _is_start(doc: Doc, size: int) -> bool:
