@@ -24,7 +24,7 @@ from spacy_bcrf.corpora.identity import keep_identity
 
 from .repeats import Repeats
 from .result import Result
-from .shards import load_shard, save_shard, write_missing
+from .array_shards import load_shard, save_shard, write_missing
 from .sources import Source, hash_text
 
 SCHEME = get_scheme("BILUO")

@@ -34,7 +34,7 @@ from .candidates import candidate_marginals
 from .combine import own_tok2vec
 from .loading import annotate_before, copy_words, find_labeler
 from .result import Result
-from .shards import load_shard, save_shard, write_missing
+from .array_shards import load_shard, save_shard, write_missing
 from .sources import Found, Source
 
 HELD_OUT = 20
