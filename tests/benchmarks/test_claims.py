@@ -96,8 +96,9 @@ FALSE_ALARM, ALARM = (
 CLAIMS = {
     "README.md": [
         (
-            " F {:.1f}, addresses F {:.1f} ",
+            " F {:.1f}, German F {:.1f}, addresses F {:.1f}, ",
             pipeline_score("en_bcrf_web"),
+            pipeline_score("de_bcrf_sm"),
             pipeline_score("en_bcrf_address"),
         ),
         ("F is {:.0f} with full annotation", shares("100%", "partial")),
