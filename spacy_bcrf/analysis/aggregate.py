@@ -22,9 +22,9 @@ from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, is_first, read_do
 from spacy_bcrf.annotation.entity_tags import EntityTags
 from spacy_bcrf.corpora.identity import keep_identity
 
+from .array_shards import load_shard, save_shard, write_missing
 from .repeats import Repeats
 from .result import Result
-from .array_shards import load_shard, save_shard, write_missing
 from .sources import Source, hash_text
 
 SCHEME = get_scheme("BILUO")

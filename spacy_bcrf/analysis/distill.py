@@ -30,11 +30,11 @@ from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.pipeline.soft_gold import update_towards
 
 from .aggregate import Aggregated, aggregate
+from .array_shards import load_shard, save_shard, write_missing
 from .candidates import candidate_marginals
 from .combine import own_tok2vec
 from .loading import annotate_before, copy_words, find_labeler
 from .result import Result
-from .array_shards import load_shard, save_shard, write_missing
 from .sources import Found, Source
 
 HELD_OUT = 20
