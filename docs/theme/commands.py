@@ -21,9 +21,9 @@ from spacy_bcrf.cli import PANELS, app
 HEAD = """`docs/theme/commands.py` generates this page from the help of `python -m spacy bcrf`;
 `--help` prints all of it. `--option=value` shows a default. A command that succeeds has exit code
 0, and most print on standard error a line `next:` with a command that often follows. One that fails
-has exit code 1, for a wrong option 2, and says what is wrong. Ctrl-C has exit code 130. A command
-writes only a file with the suffix of its kind, and replaces no input and no file of a
-pipeline."""
+has exit code 1, for a wrong option 2, and says what is wrong. Ctrl-C has exit code 130. A file to
+write has the suffix of its kind; only a new one may have none. No input and no file of a pipeline
+is replaced."""
 
 
 class Parameter(NamedTuple):

@@ -32,7 +32,7 @@ def check_corpus(corpus: Path) -> None:
 def check_output_file(path: Path, suffixes: str, *inputs: Path | None) -> None:
     """Raise ValueError for a file to write that is a folder, one of the inputs or of a pipeline.
 
-    Also for a name of another kind. A device or a pipe can have any name.
+    Also for a name of another kind. A new file can have no suffix, a device and a pipe any name.
 
     suffixes: of the files that the command writes, with spaces between. inputs: files, also other
     outputs, and folders of input files; None for an input that is not given.
@@ -46,7 +46,8 @@ def check_output_file(path: Path, suffixes: str, *inputs: Path | None) -> None:
             raise ValueError(f"{path}: would replace the input {given}; expected another file")
     if is_stream(path):
         return
-    if path.suffix.lower() not in suffixes.split():
+    of_another_kind = path.suffix.lower() not in suffixes.split()
+    if of_another_kind and (path.suffix or path.exists()):
         expected = " or ".join(suffixes.split())
         raise ValueError(f"{path}: expected a file with the suffix {expected}")
     if path.name in PIPELINE_FILES and (path.parent / "meta.json").is_file():
