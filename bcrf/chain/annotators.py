@@ -26,8 +26,7 @@ from .span_posteriors import SpanTags
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Chosen on validation parts. On NCBI disease, F changes by 0.4 at most for PRECISION from 0.7 to
-# 0.95, SHARED from 5 to 80, SILENCE from 0.3 to 1.
+# Chosen on validation parts.
 PRECISION, SPANS = 0.85, 20.0
 """Prior precision of a source's label, and the number of spans that it counts for."""
 RIGHT, WRONG = 4.0, 1.0

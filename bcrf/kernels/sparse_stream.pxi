@@ -32,8 +32,8 @@ cdef class Stream:
     transitions: (4, T, T) float32 or float64, by the kind of the first token. closed: bool (3, 4,
     C, T), whether the first, another or the last token cannot have a tag, by its kind: 0 to 3, see
     `extend`. starts, goes_on: bool (T,), whether a tag starts a span or is that of none, and
-    whether its span may go on. outside: the tag of no span, -1 if all tags are spans of one token. temperature: of the
-    posterior, 0 if `bound` will not be asked.
+    whether its span may go on. outside: the tag of no span, -1 if all tags are spans of one token.
+    temperature: of the posterior, 0 if `bound` will not be asked.
 
     length: the number of tokens. final: of those whose tags are final in all chains. undecided: the
     first token that may be in an incomplete span. first: the first token that is not dropped.
@@ -137,7 +137,8 @@ cdef class Stream:
         """Return the spans from a token on that may have the posterior `least` (C, K), unsorted.
 
         tags: (4, K) the first, inner, last and single tags of spans, see `chain.SpanTags`. A span
-        is chain, start, end and slot. An open one, whose last tokens are still to come, ends at `length` + 1.
+        is chain, start, end and slot. An open one, whose last tokens are still to come, ends at
+        `length` + 1.
         """
         cdef list found = []
         cdef vector[int] path

@@ -71,7 +71,7 @@ def find_blocks(features: NDArray[np.float32], n_states: int, full: bool = False
 def deflate(array: NDArray) -> bytes:
     """Compress an array: the first bytes of all numbers, then the second, and so on.
 
-    Bytes of exponents compress, those of fractions do not, so longer matches do not pay.
+    The exponent bytes compress and the fraction bytes do not, so longer matches do not pay.
     """
     planes = np.ascontiguousarray(array).view("uint8").reshape(-1, array.itemsize).T
     stream = zlib.compressobj(1, strategy=zlib.Z_HUFFMAN_ONLY)

@@ -30,9 +30,6 @@ from .sources import Source, hash_text
 SCHEME = get_scheme("BILUO")
 MAX_FIT = 300_000
 """Number of tokens that the model is fitted on, about: whole shards in random order."""
-SHARPNESS = 2.0
-"""Exponent of the probabilities that `distill` learns: those of a span that one source alone
-proposes are too low, and a chain that learns them finds fewer entities."""
 N_SHOWN = 50
 """Number of conflicts, and of documents to annotate, that a result lists."""
 
@@ -431,7 +428,12 @@ class _Judge:
         ]
         a = max(0, group[0][0] - first - 12)
         b = min(len(doc), max(one[1] for one in group) - first + 12)
-        parts = [[bool(tags[t]), doc[t].text_with_ws] for t in range(a, b)]
+        shaded = [*map(bool, tags[a:b]), False]
+        parts = [
+            part
+            for token, here, after in zip(doc[a:b], shaded, shaded[1:], strict=False)
+            for part in ([here, token.text], [here and after, token.whitespace_])
+        ]
         return {"parts": parts, "votes": votes}
 
     def result(self, n_reused: int) -> Aggregated:
@@ -527,6 +529,6 @@ def _write_shard(
         docs,
         "ENT_IOB",
         "ENT_TYPE",
-        unary=(SHARPNESS * chain.unary).astype("float32"),
-        transitions=SHARPNESS * chain.transitions,
+        unary=chain.unary.astype("float32"),
+        transitions=chain.transitions,
     )

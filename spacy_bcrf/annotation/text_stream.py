@@ -130,11 +130,12 @@ class _Words:
             return False
         before, after = ("".join(x.split()) for x in (text[-self._reach :], rest[: self._reach]))
         return any(
-            other.startswith(after) or (after.startswith(other) and self._may_end(rest, len(other)))
+            (other.startswith(after) or after.startswith(other))
+            # Within letters, the tokens show whether the head begins one.
+            and (not before[-size - 1 :][:2].isalpha() or _is_start(self._tokenizer(text), size))
+            and (other.startswith(after) or self._may_end(rest, len(other)))
             for size in self._sizes
             for other in self._rests.get(before[-size:], ())
-            # Within letters, the tokens show whether the head begins one.
-            if not before[-size - 1 :][:2].isalpha() or _is_start(self._tokenizer(text), size)
         )
 
     def _may_end(self, text: str, size: int) -> bool:

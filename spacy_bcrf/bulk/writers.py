@@ -1,6 +1,7 @@
 """Files of annotated documents: JSON lines, Parquet and `.spacy`."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import IO, Any, NamedTuple
 
@@ -22,7 +23,7 @@ class Row(NamedTuple):
     predictions: Predictions
 
 
-class Writer:
+class Writer(ABC):
     """Write rows to one open file.
 
     optional: fields of `Predictions` besides spans. meta: the schema of `find_meta_columns`, for
@@ -30,16 +31,13 @@ class Writer:
     """
 
     def __init__(self, file: IO[bytes], optional: tuple[str, ...] = (), meta: bytes = b"") -> None:
-        self.file, self.optional = file, optional
-        self._start(meta)
+        self.file, self.optional, self.meta = file, optional, meta
 
-    def _start(self, meta: bytes) -> None:
-        """Prepare for the first row."""
-
+    @abstractmethod
     def add(self, row: Row) -> None:
         """Add a whole row, or raise ValueError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finish(self) -> None:
         """Write what is left."""
 
@@ -58,12 +56,17 @@ class JsonWriter(Writer):
             line = f'{line[:-1]}, "meta": {_to_json(row.meta)}}}'
         self.file.write(f"{line}\n".encode())
 
+    def finish(self) -> None:
+        """Do nothing: the rows are written."""
+
 
 class ParquetWriter(Writer):
     """Columns of `make_schema`. The column meta has the JSON text of values without a column."""
 
-    def _start(self, meta: bytes) -> None:
-        self._meta = read_meta_columns(meta) if meta else require("pyarrow", "parquet").schema([])
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        schema = require("pyarrow", "parquet").schema
+        self._meta = read_meta_columns(self.meta) if self.meta else schema([])
         self._rows: list[dict[str, Any]] = []
 
     def add(self, row: Row) -> None:
@@ -109,7 +112,8 @@ def _to_json(meta: Mapping[str, Any]) -> str:
 class DocWriter(Writer):
     """Documents with their annotation. The id, meta and optional fields are in `user_data`."""
 
-    def _start(self, meta: bytes) -> None:
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self._docs = DocBin(store_user_data=True)
 
     def add(self, row: Row) -> None:

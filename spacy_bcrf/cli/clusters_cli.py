@@ -21,7 +21,9 @@ Kind = Literal["svd", "brown", "clark", "skipgram"]
 def clusters_cli(
     output: Annotated[Path, Opt("--output", "-o", help="File to write: word, tab, cluster")],
     texts: Annotated[Path | None, Arg(help="Raw text, one a line, plain or .xz, .gz, .bz2")] = None,
-    brown: Annotated[bool, Opt("--brown", help="Those of spacy-lookups-data, no texts")] = False,
+    brown: Annotated[
+        bool, Opt("--brown", help="Clusters of spacy-lookups-data, without TEXTS")
+    ] = False,
     kind: Annotated[
         Kind,
         Opt(

@@ -285,9 +285,12 @@ class Stream:
             stop, scores = known, self._no_scores[: len(table)]
         else:
             return None
-        found = chain.extend(
-            scores, table, known - first, stop - first, self._closed, self._max_lag
-        )
+        try:
+            found = chain.extend(
+                scores, table, known - first, stop - first, self._closed, self._max_lag
+            )
+        except ValueError as error:
+            raise ValueError(f"[{self._pipe.name}] {error}") from None
         keep = max(0, stop - self._before)
         self._table, self._first = table[keep - first :], keep
         return found

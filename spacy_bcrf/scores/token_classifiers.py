@@ -157,7 +157,7 @@ def HuggingFaceScores(path: str, *, device: str = "cpu", **options: Any) -> Toke
     """
 
     def find_weights() -> list[Path]:
-        return [f for kind in WEIGHTS for f in Path(path).glob(kind)]
+        return [f for kind in WEIGHTS for f in sorted(Path(path).glob(kind))]
 
     def open_model() -> Run:
         torch, classes = require("torch", "torch"), require("transformers", "transformers")

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin, Span
 
+from bcrf.chain import CRF, Potentials
 from bcrf.chain.annotators import PRECISION
 from spacy_bcrf.analysis import aggregate
+from spacy_bcrf.analysis.aggregate import SCHEME
 from spacy_bcrf.analysis.sources import Source, read_groups
 
 
@@ -64,3 +67,19 @@ def test_gold_without_the_labels_is_an_error(tmp_path):
 def test_a_label_that_no_source_proposes(tmp_path):
     found = aggregate(make_docs(), SOURCES, ["A", "B"], tmp_path)
     assert found.notes == ["B: no source proposes it"]
+
+
+def test_blanks_around_a_result_are_not_shaded(tmp_path):
+    (conflict,) = aggregate(make_docs(), SOURCES, ["A"], tmp_path).conflicts
+    assert "".join(part for _, part in conflict["parts"]) == "a b c d "
+    assert "".join(part for shaded, part in conflict["parts"] if shaded) in ("b", "b c")
+
+
+def test_the_written_chains_are_those_of_the_figures(tmp_path):
+    """`distill` sharpens what it learns. Once, the files had the sharper probabilities."""
+    found = aggregate(make_docs(), SOURCES, ["A"], tmp_path)
+    with np.load(tmp_path / "000000.npz") as arrays:
+        chain = Potentials(arrays["unary"], arrays["transitions"], np.full(8, 4, "int32"))
+    tags = SCHEME.span_tags(["A"])
+    begins = CRF().marginals(chain).unary[:, [*tags.first, *tags.single]]
+    assert begins.sum() == pytest.approx(found.figures["one"][0].recall.n, rel=1e-4)

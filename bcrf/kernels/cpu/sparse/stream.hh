@@ -10,6 +10,7 @@
 #include <deque>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace bcrf {
@@ -220,7 +221,7 @@ class Stream {
             }
             if (top == NEVER) throw std::invalid_argument("no labeling is allowed");
             for (int t = 0; t < T; ++t) {
-                // The same operations as those of Viterbi, so that ties and rounding agree.
+                // The same operations as in Viterbi, so that ties and rounding agree.
                 if (!is_first) best[size_t(c) * T + t] = rounded(best[size_t(c) * T + t] - top);
                 if (spec_.posterior) token.forward[size_t(c) * T + t] -= most_forward;
             }
@@ -321,7 +322,7 @@ class Stream {
         force(length() - max_lag);
     }
 
-    std::vector<StreamSpan> take_complete() { return std::move(complete_); }
+    std::vector<StreamSpan> take_complete() { return std::exchange(complete_, {}); }
 
     // Forget the tokens before `first`, whose tags are final. The last token stays.
     void drop(long long first) {
@@ -333,7 +334,7 @@ class Stream {
     void bound(int c, long long start, const std::vector<int>& tags, int inside, double& low, double& high) {
         const int T = spec_.tags, F = futures();
         const long long end = start + (long long)tags.size();
-        future(c, start);  // before references to those of later tokens
+        future(c, start);  // a new future can move those of later tokens
         const Future &all = future(c, start), &last = future(c, end - 1);
         double path = at(start).forward[size_t(c) * T + tags[0]] - all.most;
         const auto step = [&](long long i, int s, int t) {
