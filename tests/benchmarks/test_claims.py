@@ -137,9 +137,8 @@ CLAIMS = {
             accuracy("wnut17", "sparse"),
         ),
         (
-            "with Brown clusters {:.0f}, with clusters of tweets and vectors {:.0f}",
+            "with Brown clusters {:.0f}",
             accuracy("wnut17", "clusters"),
-            figure("accuracy_stacked", "score", corpus="wnut17"),
         ),
         (
             "| {:,.0f}, one process",
