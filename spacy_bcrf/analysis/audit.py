@@ -20,7 +20,7 @@ from spacy_bcrf.corpora.identity import keep_identity
 
 from .cross_fitting import Trainer, assign_folds, find_labels, find_trainer
 from .diversity import NearDuplicates
-from .label_errors import Suspect, find_suspects
+from .label_errors import Bounds, Suspect, find_suspects
 from .loading import annotate_before, copy_words, find_labeler
 from .result import Result, make_axes
 
@@ -49,18 +49,16 @@ class Audit(Result):
         )
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return the records."""
         return self.records
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of a table of the first 50 suspects, with a header."""
-        rows = [("score", "kind", "document", "text", "gold", "suggestion")]
-        for record in self.records[:50]:
-            text = record["text"][record["start"] : record["end"]]
-            suggestion = (record["suggestion"] or {"label": "no span"})["label"]
-            place = f"{record['score']:.2f}", record["kind"], str(record["doc"])
-            rows.append((*place, text, record["label"] or "no span", suggestion))
-        return [*rows]
+        rows: list[tuple[str, ...]] = [("score", "kind", "document", "text", "gold", "suggestion")]
+        for one in self.records[:50]:
+            text, labels = one["text"][one["start"] : one["end"]], (one, one["suggestion"] or {})
+            names = [each.get("label") or "no span" for each in labels]
+            rows.append((f"{one['score']:.2f}", one["kind"], str(one["doc"]), text, *names))
+        return rows
 
     def plot(self) -> Any:
         """Return a Matplotlib figure: the scores of the suspects by kind."""
@@ -127,11 +125,7 @@ def judge(nlp: Language, name: str, gold: Sequence[Doc]) -> list[list[Suspect]]:
 
 
 def _cross_fit(
-    gold: Sequence[Doc],
-    n_folds: int,
-    trainer: Trainer,
-    work: Path | None,
-    corpus: str,
+    gold: Sequence[Doc], n_folds: int, trainer: Trainer, work: Path | None, corpus: str
 ) -> list[list[Suspect]]:
     """Return the suspects of each document, judged by training on the other folds.
 
@@ -175,27 +169,17 @@ def _cross_fit(
 
 
 def _to_record(i: int, doc: Doc, suspect: Suspect) -> dict[str, Any]:
-    """Return a suspect as JSON values. start, end: characters of the text."""
+    def place(bounds: Bounds) -> dict[str, Any]:
+        span = doc[bounds[0] : bounds[1]]
+        return {"start": span.start_char, "end": span.end_char, "label": bounds[2]}
 
-    def place(bounds: Sequence[Any]) -> dict[str, Any]:
-        start, end, label = bounds
-        return {
-            "start": doc[start].idx,
-            "end": doc[end - 1].idx + len(doc[end - 1]),
-            "label": label,
-        }
-
-    some = suspect.suggestion if suspect.gold is None else suspect.gold
-    assert some is not None
-    gold = place(some)
-    if suspect.gold is None:
-        gold["label"] = None
+    gold, suggestion = (found and place(found) for found in suspect[:2])
     return {
         "doc": i,
         "text": doc.text,
-        **gold,
+        **(gold or {**(suggestion or {}), "label": None}),
         "kind": suspect.kind,
-        "suggestion": None if suspect.suggestion is None else place(suspect.suggestion),
+        "suggestion": suggestion,
         "p_gold": suspect.p_gold,
         "p_suggestion": suspect.p_suggestion,
         "score": round(suspect.score, 4),

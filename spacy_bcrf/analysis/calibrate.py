@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,15 +71,9 @@ class Calibration:
     """
 
     def __init__(
-        self,
-        pipe: SequenceLabeler,
-        examples: Sequence[Example],
-        *,
-        ignore_annotation: bool = True,
+        self, pipe: SequenceLabeler, examples: Sequence[Example], *, ignore_annotation: bool = True
     ) -> None:
-        labels = set[str]().union(*(pipe.codec.find_labels(eg.reference) for eg in examples))
-        check_common(pipe, labels)
-        self.labels = labels
+        self.labels = check_common(pipe, examples)
         """Of the gold documents."""
         self._pipe = pipe
         self._n_docs = len(examples)
@@ -208,14 +202,12 @@ class Calibrated(Result):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return all values as JSON values."""
         tables = {
             title: {"error": table.error, **as_json(table)} for title, table in self.tables.items()
         }
         return super().to_json() | {"tables": tables}
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the cells of a table, with a header."""
         rows = [(title, f"{table.error:.4f}") for title, table in self.tables.items()]
         return [("", "expected calibration error"), *rows]
 
@@ -271,14 +263,9 @@ def calibrate(
         )
         for what, t, maps in fits
     }
-    settings = {
-        "annotate": [*dict.fromkeys([*labeler.annotate, "confidence"])],
-        "temperature": temperature,
-        "calibration": None if scaling is None else asdict(scaling),
-        "calibrated_on": hash_texts(gold)[:N_HASHES],
-    }
-    for setting, value in settings.items():
-        labeler.change_setting(setting, value)
+    labeler.annotate = (*dict.fromkeys([*labeler.annotate, "confidence"]),)
+    labeler.temperature, labeler.calibration = temperature, scaling
+    labeler.calibrated_on = tuple(hash_texts(gold)[:N_HASHES])
     accuracy = float(calibration.correct.mean())
     counts = len(calibration.correct), calibration.n_left_out
     unknown = sorted(calibration.labels - set(labeler.labels))

@@ -22,6 +22,7 @@ def candidate_marginals(
     unary = np.zeros((n, n_tags), dtype="float32")
     unary[:, 0] = 1
     edges = np.zeros((n, n_tags, n_tags), dtype="float32")
+    inside = np.zeros(max(n - 1, 0), dtype=bool)
     groups: list[list[Candidate]] = []
     end = -1
     for candidate in sorted(candidates):
@@ -29,7 +30,6 @@ def candidate_marginals(
             groups.append([])
         groups[-1].append(candidate)
         end = max(end, candidate.end)
-    inner: list[tuple[int, int]] = []
     for group in groups:
         total = sum(candidate.weight for candidate in group)
         if total > 1 + 1e-6:
@@ -41,15 +41,12 @@ def candidate_marginals(
                 f"sum to {total:g}: {names}"
             )
         start, end = group[0].start, max(c.end for c in group)
-        inner.append((start, end))
+        inside[start : end - 1] = True
         unary[start:end] = 0
         for tags, weight in _labelings(group, start, end, codec):
             at = np.arange(start, end)
             unary[at, tags] += weight
             edges[at[:-1], tags[:-1], tags[1:]] += weight
-    inside = np.zeros(max(n - 1, 0), dtype=bool)
-    for start, end in inner:
-        inside[start : end - 1] = True
     at = np.flatnonzero(~inside)
     edges[at] = unary[at][:, :, None] * unary[at + 1][:, None, :]
     return Marginals(unary, edges)

@@ -4,6 +4,7 @@ import warnings
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -124,7 +125,6 @@ class Combination:
 
 
 def _raw_potentials(pipe: SequenceLabeler, docs: list[Any]) -> Potentials:
-    """Return the potentials of a component in float64, as a part of a sum."""
     constraints = pipe.codec.constraints
     try:
         return call_part(pipe.model, docs, False, constraints)[0].astype("float64")
@@ -195,7 +195,6 @@ def own_tok2vec(nlp: Language, name: str) -> None:
 
 
 def _listeners(block: dict[str, Any], path: list[str]) -> list[tuple[str, str]]:
-    """Return path and upstream of each listener in a block of the config."""
     if "Listener" in str(block.get("@architectures")):
         return [(".".join(path), block.get("upstream", "*"))]
     below = ((key, value) for key, value in block.items() if isinstance(value, dict))
@@ -208,7 +207,7 @@ def sum_pipelines(name: str, pipelines: dict[str, Language], weights: Sequence[f
     pipelines: by the names of the parts, see `check_same` and `own_tok2vec`. The first one changes.
     The result has temperature 1, no threshold, no promise and no map of confidences.
     """
-    (_, nlp), *_ = pipelines.items()
+    nlp, *others = pipelines.values()
     pipes: list[Any] = [other.get_pipe(name) for other in pipelines.values()]
     by_name = dict(zip(pipelines, weights, strict=True))
     models = {part: pipe.model for part, pipe in zip(pipelines, pipes, strict=True)}
@@ -220,16 +219,13 @@ def sum_pipelines(name: str, pipelines: dict[str, Language], weights: Sequence[f
     summed.set_dim("nO", len(target.tags))
     summed.attrs["tags"] = target.tags
     summed.attrs["constraints"] = target.codec.constraints
-    for other in list(pipelines.values())[1:]:
-        for string in other.vocab.strings:
-            nlp.vocab.strings.add(string)
+    for string in chain.from_iterable(other.vocab.strings for other in others):
+        nlp.vocab.strings.add(string)
     target.model = summed
     config = nlp.get_pipe_config(name)
     # They were fitted to the part, not to the sum.
-    unfitted: dict[str, Any] = {"temperature": 1.0, "threshold": 0.0, "control": None}
-    unfitted |= {"calibration": None, "calibrated_on": []}
-    for setting, value in unfitted.items():
-        target.change_setting(setting, value)
+    target.control = target.calibration = None
+    target.temperature, target.threshold, target.calibrated_on = 1.0, 0.0, ()
     config["model"] = {"@architectures": "spacy-bcrf.Sum.v1", "decoder": "viterbi"}
     config["model"] |= {"weights": by_name, "parts": blocks}
     return nlp
@@ -254,7 +250,6 @@ class Combined(Result):
         return f"Combined({self.name}: weights {shown})"
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the cells of a table, with a header."""
         found = [
             (part, f"{self.weights.get(part, 1):.4f}", f"{value:.4f}")
             for part, value in self.log_likelihoods.items()
@@ -281,13 +276,9 @@ def combine(
     rows = [*np.eye(len(weights)).tolist(), weights]
     values = [combination.log_likelihood(row) / combination.n_tokens for row in rows]
     summed = sum_pipelines(name, pipelines, weights)
-    return Combined(
-        summed,
-        name,
-        dict(zip(pipelines, weights, strict=True)),
-        combination.n_tokens,
-        dict(zip([*pipelines, "sum"], values, strict=True)),
-    )
+    by_name = dict(zip(pipelines, weights, strict=True))
+    likelihoods = dict(zip([*pipelines, "sum"], values, strict=True))
+    return Combined(summed, name, by_name, combination.n_tokens, likelihoods)
 
 
 def _find_common(pipelines: dict[str, Language], name: str | None) -> str:

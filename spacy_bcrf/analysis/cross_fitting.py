@@ -139,16 +139,12 @@ def find_labels(corpus: str, gold: Sequence[Doc], pipe: SequenceLabeler, name: s
 def find_trainer(
     corpus: str, gold: Sequence[Doc], config: str | Path | None, name: str | None, lang: str
 ) -> Trainer:
-    """Return the training of a config, or of the default sparse chain."""
     if config is None:
         check_language(lang)
         pipe: Any = spacy.blank(lang).add_pipe("bcrf_ner")
         labels = sorted(find_labels(corpus, gold, pipe, "ner"))
-        return Trainer(
-            "ner",
-            lambda part: train_sparse_chain(part, labels, lang),
-            json.dumps([lang, NER_MODEL]),
-        )
+        settings = json.dumps([lang, NER_MODEL])
+        return Trainer("ner", lambda part: train_sparse_chain(part, labels, lang), settings)
     path = Path(config)
     if not path.is_file():
         raise ValueError(f"{config}: there is no such training config")
@@ -157,7 +153,5 @@ def find_trainer(
     component, pipe = find_labeler(nlp, name, str(config))
     labels = sorted(find_labels(corpus, gold, pipe, component))
     return Trainer(
-        component,
-        lambda part: train_config(path, part, labels, component),
-        path.read_text("utf8"),
+        component, lambda part: train_config(path, part, labels, component), path.read_text("utf8")
     )

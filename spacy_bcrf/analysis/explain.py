@@ -41,7 +41,6 @@ class Weights(Result):
         return f"Weights({len(self.general):,} general, {len(self.features):,} of features)"
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the cells of a table, with a header."""
         weights = [*self.general, *self.features]
         rows = [(w.tag, w.feature, f"{w.weight:+.3f}") for w in weights]
         return [("tag", "feature", "weight"), *rows]

@@ -15,7 +15,7 @@ from bcrf.chain import CRF, Marginals, Potentials
 from bcrf.chain.distillation import rename_tags
 from spacy_bcrf.annotation.arrays import Bools, allowed_tags, doc_lengths, find_bounds
 from spacy_bcrf.layers.linear_chain import sparse_chains
-from spacy_bcrf.pipeline.gold import find_cause
+from spacy_bcrf.pipeline.gold import Gold, find_cause
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.pipeline.soft_gold import append_tags
@@ -45,12 +45,7 @@ def read_extension(
     Problems: of `read_gold`, new labels that are left open, old ones that the teacher's chain
     forbids.
     """
-    gold = pipe.read_gold(examples)
-    problems = dict(gold.problems)
-    codec, n_tags = pipe.codec, len(pipe.tags)
-    new = ", ".join(pipe.labels[-((n_tags - n_old) // codec.tags_per_label) :])
-    for rejection in gold.rejections:
-        problems.setdefault(rejection.sequence, "an incorrect span of several tokens")
+    gold, codec, n_tags = pipe.read_gold(examples), pipe.codec, len(pipe.tags)
     ops: Any = pipe.model.ops
     allowed = allowed_tags(ops.to_numpy(gold.tags), n_tags)
     is_tag = codec.outside is None
@@ -64,18 +59,41 @@ def read_extension(
     old[is_new] = is_tag
     old[is_new, 0] = True
     tags = np.where(is_new, allowed.argmax(axis=1), -1).astype("int32")
-    values = ops.to_numpy(CRF().values(chain.restrict(ops.asarray(old))))
-    extensions = []
     bounds = find_bounds([example.predicted for example in examples])
-    for i, (example, (start, end)) in enumerate(zip(examples, bounds, strict=True)):
-        extensions.append((tags[start:end], old[start:end]))
-        if is_open[start:end].any():
-            token = int(is_open[start:end].argmax())
-            word = example.predicted[token].text
-            problems.setdefault(i, f"{word!r} (token {token}) has no annotation of {new}")
-        elif not values[i] > -np.inf:
-            problems.setdefault(i, find_cause(codec, example))
-    return extensions, problems
+    open_by_doc = [is_open[start:end] for start, end in bounds]
+    known = chain.restrict(ops.asarray(old))
+    new = ", ".join(pipe.labels[-((n_tags - n_old) // codec.tags_per_label) :])
+    problems = _find_problems(pipe, examples, gold, known, open_by_doc, new)
+    return [(tags[start:end], old[start:end]) for start, end in bounds], problems
+
+
+def _find_problems(
+    pipe: SequenceLabeler,
+    examples: Sequence[Example],
+    gold: Gold,
+    known: Potentials,
+    is_open: Sequence[Bools],
+    new: str,
+) -> dict[int, str]:
+    """Return why examples teach nothing.
+
+    known: the teacher's chains, by the annotation of its labels. is_open: by example, tokens (n,),
+    of each new chain (C n,), whose annotation of the `new` labels is open.
+    """
+    problems = dict(gold.problems)
+    for rejection in gold.rejections:
+        i = rejection.sequence // gold.n_chains
+        problems.setdefault(i, "an incorrect span of several tokens")
+    values = pipe.model.ops.to_numpy(CRF().values(known))
+    is_possible = (values > -np.inf).reshape(len(examples), -1).all(axis=1)
+    for i, (example, of_doc) in enumerate(zip(examples, is_open, strict=True)):
+        if of_doc.any():
+            token = example.predicted[int(of_doc.argmax()) % len(example.predicted)]
+            problem = f"{token.text!r} (token {token.i}) has no annotation of {new}"
+            problems.setdefault(i, problem)
+        elif not is_possible[i]:
+            problems.setdefault(i, find_cause(pipe.codec, example))
+    return problems
 
 
 def extended_target(chain: Potentials, extensions: Sequence[Extension], n_tags: int) -> Marginals:
@@ -96,26 +114,15 @@ def read_chains(
 ) -> tuple[list[Bools], dict[int, str]]:
     """Read new labels with chains of their own: allowed tags (C n, T), see `read_extension`."""
     gold, codec = pipe.read_gold(examples), pipe.codec
-    problems = dict(gold.problems)
-    for rejection in gold.rejections:
-        problems.setdefault(
-            rejection.sequence // codec.n_chains, "an incorrect span of several tokens"
-        )
     ops: Any = pipe.model.ops
     lengths = doc_lengths([example.predicted for example in examples])
     allowed = allowed_tags(ops.to_numpy(gold.tags), codec.n_tags)
     by_doc = np.split(allowed, codec.n_chains * lengths.cumsum()[:-1])
-    old = np.concatenate([tags[: n_old * n] for tags, n in zip(by_doc, lengths, strict=True)])
-    values = ops.to_numpy(CRF().values(chain.restrict(ops.asarray(old))))
-    is_possible = (values > -np.inf).reshape(-1, n_old).all(axis=1)
-    for i, (tags, n) in enumerate(zip(by_doc, lengths.tolist(), strict=True)):
-        if (is_open := tags[n_old * n :].sum(axis=1) > 1).any():
-            token = int(is_open.argmax()) % n
-            word = examples[i].predicted[token].text
-            problems.setdefault(i, f"{word!r} (token {token}) has no annotation of a new label")
-        elif not is_possible[i]:
-            problems.setdefault(i, find_cause(codec, examples[i]))
-    return by_doc, problems
+    stops = (n_old * lengths).tolist()
+    old = np.concatenate([tags[:stop] for tags, stop in zip(by_doc, stops, strict=True)])
+    is_open = [tags[stop:].sum(axis=1) > 1 for tags, stop in zip(by_doc, stops, strict=True)]
+    known = chain.restrict(ops.asarray(old))
+    return by_doc, _find_problems(pipe, examples, gold, known, is_open, "a new label")
 
 
 @dataclass(repr=False)
@@ -163,89 +170,71 @@ def extend(
     sgd = nlp.create_optimizer()
     if learn_rate is not None:
         sgd.learn_rate = learn_rate
-    found = _extend(
+    examples = make_examples(nlp, name, gold)
+    docs = [example.predicted for example in examples]
+    _check_extension(labeler, examples, labels)
+    codec, n_tags, n_chains = labeler.codec, len(labeler.tags), labeler.codec.n_chains
+    # Without the temperature, which the component keeps.
+    chain = teacher_chain(labeler, docs, 1.0)
+    for example in examples:
+        codec.annotate_only(example.reference, labels)
+    counts = sum((codec.count_layers(example) for example in examples), Counter[tuple[str, int]]())
+    labeler.choose_layers(Counter({key: n for key, n in counts.items() if key[0] in labels}))
+    for label in labels:
+        labeler.add_label(label)
+
+    def of_docs(at: Iterable[int]) -> Potentials:
+        return chain.take([i * n_chains + k for i in at for k in range(n_chains)])
+
+    extensions: list[Any] = []
+    problems: dict[int, str] = {}
+    read: Any = read_chains if codec.may_overlap else read_extension
+    n_old = n_chains if codec.may_overlap else n_tags
+    for start in range(0, len(examples), BATCH_SIZE):
+        batch = examples[start : start + BATCH_SIZE]
+        known = of_docs(range(start, start + len(batch)))
+        found, of_batch = read(labeler, n_old, batch, known)
+        extensions += found
+        problems.update((start + i, problem) for i, problem in of_batch.items())
+    if len(problems) == len(examples):
+        raise ValueError(
+            f"[{name}] none of the {len(examples):,} documents can be learned. The first, "
+            f"{docs[0].text[:40]!r}: {problems[0]}"
+        )
+    kept = [i for i in range(len(examples)) if i not in problems]
+    for sparse in sparse_chains(labeler.model):
+        rate = RATE if learn_rate is None else learn_rate
+        sparse.change_settings(replace(sparse.settings, rate=rate))
+
+    def find_target(at: Sequence[int]) -> Marginals:
+        chosen = [kept[i] for i in at]
+        known, of_gold = of_docs(chosen), [extensions[i] for i in chosen]
+        if not codec.may_overlap:
+            return extended_target(known, of_gold, len(labeler.tags))
+        lengths = doc_lengths([docs[i] for i in chosen])
+        every = append_tags(known, lengths, n_chains, codec.n_tags, codec.n_chains)
+        allowed = every.xp.asarray(np.concatenate(of_gold))
+        return CRF().marginals(every.restrict(allowed), edges=True)
+
+    losses = learn(
         labeler,
-        make_examples(nlp, name, gold),
-        labels,
-        RATE if learn_rate is None else learn_rate,
+        [docs[i] for i in kept],
+        find_target,
         passes=passes,
         batch_size=batch_size,
         drop=drop,
         sgd=sgd,
         seed=seed,
+        progress=f"[{name}] learning",
     )
+    had_control = labeler.control is not None
+    # They were fitted to the old labels.
+    labeler.control = labeler.calibration = None
     nlp.get_pipe_config(name).update(control=None, calibration=None)
     for node in labeler.model.walk():
         for param in node.param_names:
             if (average := (sgd.averages or {}).get((node.id, param))) is not None:
                 node.set_param(param, average)
-    return found
-
-
-def _extend(
-    pipe: SequenceLabeler,
-    examples: Sequence[Example],
-    labels: Sequence[str],
-    rate: float,
-    **options: Any,
-) -> Extended:
-    """Extend a component. rate: of AdaGrad. options: of `learn`."""
-    _check_extension(pipe, examples, labels)
-    codec, n_old, n_chains = pipe.codec, len(pipe.tags), pipe.codec.n_chains
-    # Without the temperature, which the component keeps.
-    chain = teacher_chain(pipe, [example.predicted for example in examples], 1.0)
-    for example in examples:
-        codec.annotate_only(example.reference, labels)
-    counts = sum((codec.count_layers(example) for example in examples), Counter[tuple[str, int]]())
-    pipe.choose_layers(Counter({key: n for key, n in counts.items() if key[0] in labels}))
-    for label in labels:
-        pipe.add_label(label)
-
-    def of_docs(at: Iterable[int]) -> Potentials:
-        """Return the teacher's chains of documents."""
-        return chain.take([i * n_chains + k for i in at for k in range(n_chains)])
-
-    extensions: list[Any] = []
-    problems: dict[int, str] = {}
-    for start in range(0, len(examples), BATCH_SIZE):
-        batch = examples[start : start + BATCH_SIZE]
-        known = of_docs(range(start, start + len(batch)))
-        found: Sequence[Any]
-        if codec.may_overlap:
-            found, of_batch = read_chains(pipe, n_chains, batch, known)
-        else:
-            found, of_batch = read_extension(pipe, n_old, batch, known)
-        extensions += found
-        problems.update((start + i, problem) for i, problem in of_batch.items())
-    if len(problems) == len(examples):
-        raise ValueError(
-            f"[{pipe.name}] none of the {len(examples):,} documents can be learned. The first, "
-            f"{examples[0].text[:40]!r}: {problems[0]}"
-        )
-    kept = [i for i in range(len(examples)) if i not in problems]
-    for sparse in sparse_chains(pipe.model):
-        sparse.change_settings(replace(sparse.settings, rate=rate))
-
-    def find_target(at: Sequence[int]) -> Marginals:
-        chosen = [kept[i] for i in at]
-        known, gold = of_docs(chosen), [extensions[i] for i in chosen]
-        if not codec.may_overlap:
-            return extended_target(known, gold, len(pipe.tags))
-        lengths = doc_lengths([examples[i].predicted for i in chosen])
-        every = append_tags(known, lengths, n_chains, codec.n_tags, codec.n_chains)
-        allowed = every.xp.asarray(np.concatenate(gold))
-        return CRF().marginals(every.restrict(allowed), edges=True)
-
-    losses = learn(
-        pipe,
-        [examples[i].predicted for i in kept],
-        find_target,
-        progress=f"[{pipe.name}] learning",
-        **options,
-    )
-    had_control = pipe.control is not None
-    # They were fitted to the old labels.
-    pipe.control = pipe.calibration = None
     return Extended(losses, problems, had_control)
 
 

@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spacy.language import Language
 from spacy.util import load_model_from_config
@@ -71,12 +70,11 @@ _LISTENERS = {
 }
 
 
-@dataclass
-class FirstConfig:
+class FirstConfig(NamedTuple):
     """A complete training config. notes: why it has these settings, a line each."""
 
     config: Config
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
 
 
 def make_first_config(
@@ -130,7 +128,18 @@ def make_first_config(
         components[name] = {**options, "model": labeler}
     if scores is not None:
         notes += _describe_source(scores, corpus.labels)
-    training = _sparse_training(corpus) if encoder == "sparse" else _network_training(corpus)
+    if encoder == "sparse":
+        training = _sparse_training(corpus)
+        notes.append(
+            f"sparse linear chains, {training['max_epochs']} passes, an evaluation every "
+            f"{training['eval_frequency']:,} steps"
+        )
+    else:
+        training = _network_training(corpus)
+        notes.append(
+            f"{encoder}, at most {training['max_steps']:,} steps of {WORDS:,} words, an evaluation "
+            f"every {training['eval_frequency']:,}"
+        )
     if shared == "transformer":
         training["optimizer"] = {
             "@optimizers": "Adam.v1",
@@ -141,16 +150,6 @@ def make_first_config(
                 "initial_rate": 0.00003,
             },
         }
-    if encoder == "sparse":
-        notes.append(
-            f"sparse linear chains, {training['max_epochs']} passes, an evaluation every "
-            f"{training['eval_frequency']:,} steps"
-        )
-    else:
-        notes.append(
-            f"{encoder}, at most {training['max_steps']:,} steps of {WORDS:,} words, an evaluation "
-            f"every {training['eval_frequency']:,}"
-        )
     config = Config(
         {
             "paths": {"train": None, "dev": None, **(paths or {})},
@@ -178,12 +177,12 @@ def make_first_config(
 def _describe_source(source: dict[str, Any], labels: Iterable[str]) -> list[str]:
     """Return what learning starts from. The labels of the source are read, but not its scores."""
     known = set(find_names(Scorer(source).merge.labels))
-    if not (shared := sorted(known & set(labels))):
-        return [
-            f"scores: no label of the source is one of the corpus, so learning starts from 0: "
-            f"{', '.join(sorted(known))}. Name ours with --labels FOREIGN=OURS"
-        ]
-    return [f"scores: learning starts from the source's decoding of {', '.join(shared)}"]
+    if shared := sorted(known & set(labels)):
+        return [f"scores: learning starts from the source's decoding of {', '.join(shared)}"]
+    return [
+        f"scores: no label of the source is one of the corpus, so learning starts from 0: "
+        f"{', '.join(sorted(known))}. Name ours with --labels FOREIGN=OURS"
+    ]
 
 
 def find_annotated(corpus: Inspection) -> list[str]:
@@ -211,16 +210,15 @@ def _choose_ratio(corpus: Inspection, dev: Inspection, notes: list[str]) -> dict
 
 
 def _choose(corpus: Inspection, notes: list[str], where: str) -> list[str]:
-    """Return the components that the corpus can train, and note their labels."""
     found = find_annotated(corpus)
     by_name = {"ner": corpus.labels, "spans": set(corpus.groups.get(SPANS_KEY, ()))}
     for name in found:
         if name == "tagger":
             notes.append(f"tagger: {len(corpus.tags['tag'].values)} tags")
-            continue
-        labels = sorted(by_name[name])
-        more = " .." * (len(labels) > 12)
-        notes.append(f"{name}: {len(labels)} labels: {', '.join(labels[:12])}{more}")
+        else:
+            labels = sorted(by_name[name])
+            more = " .." * (len(labels) > 12)
+            notes.append(f"{name}: {len(labels)} labels: {', '.join(labels[:12])}{more}")
     if not found:
         others = ", ".join(sorted(corpus.groups)) or "none"
         raise ValueError(
@@ -258,11 +256,7 @@ def check_choices(
 
 
 def _check_annotation(corpus: Inspection, pipes: Sequence[str], where: str) -> None:
-    what = {
-        "ner": "entity annotation",
-        "spans": f"doc.spans[{SPANS_KEY!r}]",
-        "tagger": "token.tag",
-    }
+    what = {"ner": "entity annotation", "spans": f"doc.spans[{SPANS_KEY!r}]", "tagger": "token.tag"}
     for name in pipes:
         if name in what and name not in find_annotated(corpus):
             raise ValueError(f"component {name}: {where} has no {what[name]}")

@@ -149,7 +149,6 @@ class GoldReport(Result):
             count[column].update(dict(zip(codec.labels, tokens.sum(axis=0).tolist(), strict=True)))
 
     def to_json(self) -> dict[str, Any]:
-        """Return all counts as JSON values."""
         return super().to_json() | {
             "labels": dict(sorted(self.labels.items())),
             "lengths": {str(length): n for length, n in sorted(self.lengths.items())},
@@ -230,9 +229,8 @@ def _prepare(
                 found[name] |= pipe.codec.find_labels(example.reference)
             layers[name].update(pipe.codec.count_layers(example))
     for name, pipe in pipes.items():
-        for label in known.get(name) or sorted(found[name]):
-            pipe.add_label(label)
-        for label in more if pipe.codec.of_entities else ():
+        further = more if pipe.codec.of_entities else ()
+        for label in (*(known.get(name) or sorted(found[name])), *further):
             pipe.add_label(label)
         pipe.choose_layers(layers[name])
 

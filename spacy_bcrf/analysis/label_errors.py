@@ -132,26 +132,19 @@ def _find_tags(
     values, _ = codec.read_gold(examples)
     gold, _ = codec.encode(values, doc_lengths(docs))
     marginals = pipe.model.ops.to_numpy(CRF().marginals(posterior).unary).clip(0, 1)
-    tokens = np.flatnonzero(gold != UNKNOWN)
     others = marginals.copy()
-    others[tokens, gold[tokens]] = -1
+    others[np.arange(len(gold)), gold] = -1
     best = others.argmax(axis=1)
-    found = []
+    found: list[list[Suspect]] = []
     for start, end in find_bounds(docs):
-        of_doc = tokens[(tokens >= start) & (tokens < end)]
-        found.append(
-            [
-                _suspect(
-                    (i - start, i - start + 1, codec.labels[gold[i]]),
-                    (i - start, i - start + 1, codec.labels[best[i]]),
-                    marginals[i, gold[i]],
-                    marginals[i, best[i]],
-                    0.0,
+        found.append([])
+        for i in range(start, end):
+            if gold[i] not in (UNKNOWN, best[i]):
+                one, other = (
+                    (i - start, i - start + 1, codec.labels[tags[i]]) for tags in (gold, best)
                 )
-                for i in of_doc.tolist()
-                if best[i] != gold[i]
-            ]
-        )
+                p_gold, p_best = marginals[i, [gold[i], best[i]]]
+                found[-1].append(_suspect(one, other, p_gold, p_best, 0.0))
     return found
 
 

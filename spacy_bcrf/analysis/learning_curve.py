@@ -71,7 +71,6 @@ class LearningCurve(Result):
         return self.gain.low <= 0 or self.gain.f < FLAT
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the cells of a table, with a header."""
         points = [("measured", p) for p in self.measured] + [("forecast", p) for p in self.forecast]
         return [("documents", "F", ""), *((f"{p.n_docs:,}", str(p), what) for what, p in points)]
 

@@ -75,13 +75,15 @@ def find_labeler(
     return first
 
 
-def check_common(pipe: SequenceLabeler, found: set[str]) -> None:
-    """Raise ValueError if all labels of gold documents are unknown to a component."""
+def check_common(pipe: SequenceLabeler, examples: Sequence[Example]) -> set[str]:
+    """Return the labels of gold documents. ValueError if a component knows none of them."""
+    found = set[str]().union(*(pipe.codec.find_labels(eg.reference) for eg in examples))
     if found and found.isdisjoint(pipe.labels):
         raise ValueError(
             f"[{pipe.name}] the gold documents have the labels {', '.join(sorted(found))}, but the "
             f"component has {', '.join(pipe.labels) or 'none'}: no label in common"
         )
+    return found
 
 
 def annotate_before(nlp: Language, name: str, docs: Iterable[Doc]) -> Iterator[Doc]:

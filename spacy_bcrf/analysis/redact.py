@@ -290,7 +290,6 @@ class LeakReport(Result):
         )
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the cells of a table, with a header."""
         rows: list[tuple[str, ...]] = [
             ("label", "spans left", "characters left", "documents with a leak", "strings left")
         ]

@@ -66,7 +66,6 @@ class Repeats:
     def _scan(
         self, docs: Sequence[Doc], words: Sequence[str], taken: NDArray
     ) -> list[tuple[int, int, str]]:
-        """Return the longest known phrases outside of taken tokens."""
         found, busy, letters = [], taken.tolist(), list(map(_letters, words))
         for at, last in find_bounds(docs):
             while at < last:

@@ -18,7 +18,7 @@ from .control.evidence import Evidence
 from .control.thresholds import measure_promises
 from .evaluation import Annotation, evaluate, read_annotations, read_gold_spans
 from .loading import check_common, find_labeler, make_examples, make_input, note_left_out
-from .report_values import compare, describe
+from .report_values import compare, describe, list_scores
 from .result import Result, make_axes, plot_interval, plot_reliability
 
 
@@ -47,20 +47,10 @@ class Report(Result):
         return line
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values."""
         return self.values
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the cells of a table, with a header."""
-        rows = [
-            (
-                row["label"] or "all",
-                f"{row['gold']:,}",
-                *(_percent(row[score]) for score in ("precision", "recall", "f")),
-            )
-            for row in self.values["scores"]["exact"]
-        ]
-        return [("label", "gold", "precision", "recall", "F"), *rows]
+        return list_scores(self.values["scores"]["exact"])
 
     def plot(self) -> Any:
         """Return a Matplotlib figure: F by label with its interval, and reliability."""
@@ -73,12 +63,6 @@ class Report(Result):
             confidence, accuracy, counts = table["confidence"], table["accuracy"], table["counts"]
             plot_reliability(right, confidence, accuracy, counts, self.values["component"])
         return figure
-
-
-def _percent(score: dict[str, float | None]) -> str:
-    value, low, high = score["value"], score["low"], score["high"]
-    interval = "" if low is None or high is None else f" ({100 * low:.1f} to {100 * high:.1f})"
-    return "" if value is None else f"{100 * value:.2f}{interval}"
 
 
 def report(
@@ -108,14 +92,14 @@ def report(
     examples = make_examples(nlp, name, gold)
     references = [example.reference for example in examples]
     right = [read_gold_spans(codec, doc) for doc in references]
-    gold_labels = {span.label for of_doc in right for span in of_doc}
-    who = f"{name} of {model}"
+    counts = Counter(span.label for of_doc in right for span in of_doc)
+    gold_labels, who = set(counts), f"{name} of {model}"
     if not gold_labels:
         raise ValueError(
             f"{corpus}: none of the {len(references):,} documents has {codec.what}, which {who} "
             "predicts"
         )
-    check_common(labeler, gold_labels)
+    check_common(labeler, examples)
     with_posteriors = _add_posteriors(labeler, examples, right) if codec.unit == "span" else right
     # Before `pipe`: entities that a document has are certain.
     promises = measure_promises(labeler, examples)
@@ -128,12 +112,11 @@ def report(
     if against is not None:
         inputs = [make_input(against, doc) for doc in references]
         others = _read(against.pipe(inputs), codec, len(inputs))
-        _check_other(other_name, corpus, others, gold_labels, codec.what)
-    counts = Counter(span.label for of_doc in right for span in of_doc)
+        other_labels = {span.label for spans in others for span in spans}
+        _check_other(other_name, corpus, other_labels, gold_labels, codec.what)
     found = {span.label for of_doc in (*predicted, *(others or ())) for span in of_doc}
     # The most frequent in gold first.
-    every = {*labeler.labels, *counts, *found}
-    labels = sorted(every, key=lambda label: (-counts[label], label))
+    labels = sorted({*labeler.labels, *counts, *found}, key=lambda each: (-counts[each], each))
     one = evaluate(codec, references, with_posteriors, predicted, labels)
     evaluations = [one]
     texts = [doc.text for doc in references]
@@ -165,8 +148,7 @@ def report(
     if others is not None:
         other = evaluate(codec, references, right, others, labels)
         evaluations.append(other)
-        found_labels = {span.label for spans in others for span in spans}
-        notes += describe_labels(other_name, gold_labels, found_labels, "does not predict")
+        notes += describe_labels(other_name, gold_labels, other_labels, "does not predict")
         if not len(other.predictions()[0]):
             notes.append(f"{other_name} gives no probabilities: calibration is of {who} only.")
         values["against"] = {
@@ -184,10 +166,7 @@ def _read(docs: Any, codec: Codec, n: int) -> list[list[Annotation]]:
     return [read_annotations(codec, doc) for doc in shown]
 
 
-def _check_other(
-    against: str, corpus: str, found: Sequence[Sequence[Annotation]], labels: set[str], what: str
-) -> None:
-    others = {span.label for spans in found for span in spans}
+def _check_other(against: str, corpus: str, others: set[str], labels: set[str], what: str) -> None:
     if not others:
         raise ValueError(
             f"{against}: predicts no {what} on {corpus}; expected a pipeline with a component for "

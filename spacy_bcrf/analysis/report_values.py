@@ -102,10 +102,7 @@ def compare(
         {
             "label": label,
             **{
-                name: {
-                    **_with_bounds(values[i, j], bounds[:, i, j]),
-                    "p": _number(p_values[i, j]),
-                }
+                name: {**_with_bounds(values[i, j], bounds[:, i, j]), "p": _number(p_values[i, j])}
                 for j, name in enumerate(SCORES)
             },
         }
@@ -113,16 +110,16 @@ def compare(
     ]
     found: dict[str, list[Place]] = {"both": [], "one": [], "other": [], "none": []}
     names = {(True, True): "both", (True, False): "one", (False, True): "other"}
-    for i, of_doc in enumerate(zip(one.pairs, other.pairs, strict=True)):
-        first, second = ([pair for pair in pairs if pair.gold] for pairs in of_doc)
+    for i, (pairs, of_other) in enumerate(zip(one.pairs, other.pairs, strict=True)):
         # Only the gold spans of `one` have probabilities.
-        by_gold = {pair.gold[:3]: pair for pair in second if pair.gold}
-        for pair in first:
-            assert pair.gold is not None
-            of_other = by_gold[pair.gold[:3]]
-            is_right = pair.kind == CORRECT, of_other.kind == CORRECT
+        by_gold = {pair.gold[:3]: pair for pair in of_other if pair.gold}
+        for pair in pairs:
+            if pair.gold is None:
+                continue
+            opposite = by_gold[pair.gold[:3]]
+            is_right = pair.kind == CORRECT, opposite.kind == CORRECT
             # The example shows the error.
-            shown = of_other if is_right == (True, False) else pair
+            shown = opposite if is_right == (True, False) else pair
             found[names.get(is_right, "none")].append((i, shown))
     return {
         "differences": differences,
@@ -152,6 +149,21 @@ def _score_rows(
         }
         for i, label in enumerate(labels)
     ]
+
+
+def list_scores(rows: Iterable[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Return rows of `scores` in percent, with their intervals, as a table with a header."""
+    cells = [
+        (row["label"] or "all", f"{row['gold']:,}", *(percent(row[score]) for score in SCORES))
+        for row in rows
+    ]
+    return [("label", "gold", "precision", "recall", "F"), *cells]
+
+
+def percent(score: dict[str, float | None]) -> str:
+    value, low, high = score["value"], score["low"], score["high"]
+    interval = "" if low is None or high is None else f" ({100 * low:.1f} to {100 * high:.1f})"
+    return "-" if value is None else f"{100 * value:.1f}{interval}"
 
 
 def _with_bounds(value: float, bounds: NDArray) -> dict[str, float | None]:

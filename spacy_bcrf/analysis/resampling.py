@@ -26,8 +26,7 @@ def bootstrap_scores(counts: Counts, n: int = 2000, seed: int = 0) -> NDArray[np
     """
     n_docs = len(counts)
     flat = counts.reshape(n_docs, -1)
-    rng = np.random.default_rng(seed)
-    shares = np.full(n_docs, 1 / n_docs)
+    rng, shares = np.random.default_rng(seed), np.full(n_docs, 1 / n_docs)
     sums = [rng.multinomial(n_docs, shares, size) @ flat for size in _chunks(n, n_docs)]
     return score(np.concatenate(sums).reshape(n, *counts.shape[1:]))
 
@@ -71,7 +70,6 @@ def randomization_test(
 
 
 def _chunks(n: int, n_docs: int) -> Iterator[int]:
-    """Yield sizes that sum to n."""
     size = max(1, CHUNK // max(1, n_docs))
     for start in range(0, n, size):
         yield min(size, n - start)

@@ -145,7 +145,6 @@ def apply_settings(config: Config, settings: Settings) -> Config:
 
 
 def _candidates(model: Settings, n: int, seed: int, orders: Sequence[int]) -> Iterator[Settings]:
-    """Yield the unchanged config, then distinct random settings."""
     space: dict[str, list[Any]] = {
         "templates": list(_template_choices(model)),
         "objective": ["crf", "sapo"],
@@ -175,14 +174,12 @@ def _template_choices(model: Settings) -> Iterator[str | list[str]]:
     sets = [name for name in SETS if not name.endswith("-brown")]
     # A chain over characters has other templates than one over words.
     sets = [] if own == "segmentation" else [s for s in sets if s not in (own, "segmentation")]
-    bases = [own, *sets]
-    for base in bases:
+    for base in [own, *sets]:
         yield base
         texts = get_templates(base) if isinstance(base, str) else list(base)
         texts = [text for text in texts if not ("cluster." in text or "compound." in text)]
-        for names in [[name] for name in clusters] + (
-            [list(clusters)] if len(clusters) > 1 else []
-        ):
+        several = [list(clusters)] if len(clusters) > 1 else []
+        for names in [[name] for name in clusters] + several:
             yield texts + [CLUSTER_TEMPLATES[0].format(name) for name in names]
 
 

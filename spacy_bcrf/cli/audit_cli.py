@@ -41,8 +41,7 @@ def audit_cli(
     with exit_on(TypeError, stopped=RESUMES):
         inputs = corpus, None if source is None else Path(source)
         check_output_file(output, ".jsonl .json", *inputs)
-        if page is not None:
-            check_output_file(page, ".html", *inputs, output)
+        check_output_file(page, ".html", *inputs, output)
         check_corpus(corpus)
         docs = list(read_corpus(corpus))
         folder = work or output.with_name(f".{output.name}.folds")

@@ -48,8 +48,7 @@ def calibrate_cli(
 
     from .labeler import check_destination, load_labeler, read_gold, store
 
-    if plot is not None:
-        check_output_file(plot, ".png", dev)
+    check_output_file(plot, ".png", dev)
     check_destination(model, dev, output, inplace)
     if not no_plot:
         require("matplotlib", "plot")
@@ -71,13 +70,11 @@ def calibrate_cli(
             f"{what}: expected calibration error {table.error:.4f} on the documents of the fit"
         )
     before, *_, after = found.tables.values()
-    if after.error > before.error:
-        print_notes(
-            [
-                "the error rose. The temperature has the best likelihood; with few documents, the "
-                "error can rise all the same"
-            ]
-        )
+    rose = (
+        "the error rose. The temperature has the best likelihood; with few documents, the error "
+        "can rise all the same"
+    )
+    print_notes([rose] * (after.error > before.error))
     target = store(nlp, output, model, name)
     if not no_plot:
         draw(found, plot or target / f"calibration-{name}.png")

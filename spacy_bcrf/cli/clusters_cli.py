@@ -58,10 +58,9 @@ def clusters_cli(
     if brown == (texts is not None):
         raise ValueError("expected either a file of texts or --brown")
     check_output_file(output, ".tsv .txt", texts)
-    if vectors is not None:
-        if kind != "skipgram":
-            raise ValueError(f"--vectors needs --kind skipgram, got {kind}")
-        check_output_file(vectors, ".txt .vec", texts)
+    check_output_file(vectors, ".txt .vec", texts)
+    if vectors is not None and kind != "skipgram":
+        raise ValueError(f"--vectors needs --kind skipgram, got {kind}")
     if texts is None:
         paths = load_brown_clusters(lang)
     else:
@@ -90,13 +89,12 @@ def clusters_cli(
                 header = f"{len(words)} {dimensions}"
                 write_text(vectors, "\n".join([header, *lines]) + "\n")
             paths = cluster_vectors(words, found, n_clusters, seed)
+        elif kind == "brown":
+            paths = brown_clusters(count_words(read, n_clusters, min_freq), n_clusters, state)
         else:
             counts = count_words(read, n_clusters, min_freq)
-            if kind == "brown":
-                paths = brown_clusters(counts, n_clusters, state)
-            else:
-                paths = clark_clusters(counts, n_clusters, seed=seed, state=state)
+            paths = clark_clusters(counts, n_clusters, seed=seed, state=state)
     write_text(output, "".join(f"{word}\t{path}\n" for word, path in paths.items()))
     typer.echo(f"{output}: {len(paths):,} words in {len(set(paths.values())):,} clusters")
-    init = "init", "--output", "config.cfg", "--train", "TRAIN"
-    return spacy_command("bcrf", *init, clusters=output, lang=lang)
+    step = {"output": "config.cfg", "train": "TRAIN", "clusters": output, "lang": lang}
+    return spacy_command("bcrf", "init", **step)

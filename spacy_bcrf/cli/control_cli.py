@@ -50,7 +50,7 @@ def control_cli(
     With too few documents it says how many are needed, and stores nothing.
     Without both it stores nothing, and prints the promises that hold at once, with their costs.
     """
-    from spacy_bcrf.analysis.control.evidence import Loss
+    from spacy_bcrf.analysis.control.evidence import Loss, show_promise
     from spacy_bcrf.analysis.control.thresholds import (
         ASSUMPTION,
         control,
@@ -64,8 +64,8 @@ def control_cli(
     is_table = recall is None and precision is None and not (output or inplace or of_labels)
     if is_table:
         check_corpus(dev)
+        check_output_file(plot, ".png", dev)
         if plot is not None:
-            check_output_file(plot, ".png", dev)
             require("matplotlib", "plot")
     elif (recall is None) == (precision is None):
         raise ValueError("expected either --recall or --precision, such as --precision 0.95")
@@ -75,7 +75,7 @@ def control_cli(
     # Before the corpus is read, so that the errors of options do not name it.
     value = recall if precision is None else precision
     split_promise(labeler.labels, value, of_labels, confidence)
-    Loss(unit, max_units).check()
+    Loss(unit, max_units)
     gold = read_gold(nlp, dev)
     options: Any = {"confidence": confidence, "unit": unit, "max_units": max_units}
     if is_table:
@@ -96,11 +96,11 @@ def control_cli(
         )
     for one in found.kept:
         units = "predictions" if found.kind == "precision" else "gold spans"
-        per = " a document" if found.unit == "document" else ""
+        promised = show_promise(found.kind, one.promise.value, found.unit)
         typer.echo(
-            f"{', '.join(one.promise.labels)}: {found.kind} {one.promise.value:g}{per} at "
-            f"threshold {one.threshold:.4g}; on these {one.n_docs:,} documents "
-            f"{one.measured:.4f}, with {100 * one.share:.1f}% of the {units}"
+            f"{', '.join(one.promise.labels)}: {promised} at threshold {one.threshold:.4g}; on "
+            f"these {one.n_docs:,} documents {one.measured:.4f}, with {100 * one.share:.1f}% of "
+            f"the {units}"
         )
     if found.kind == "recall":
         typer.echo(f"{found.n_candidates / max(1, found.n_docs):.2f} candidates a document")

@@ -211,10 +211,7 @@ def _find_format(
 
 
 def _choose_columns(
-    path: Path,
-    word: int | None,
-    entities: Sequence[int] | None,
-    report: Callable[[str], object],
+    path: Path, word: int | None, entities: Sequence[int] | None, report: Callable[[str], object]
 ) -> tuple[int, Sequence[int]]:
     """Return the columns of word and entity tags: the given ones, else by content."""
     check_ent_columns(path, entities or ())
@@ -254,6 +251,5 @@ def _read_tags(
 
 
 def _suggest(folder: Path) -> str:
-    """Return an example of a pattern for the files of a folder."""
     found = Counter(file.suffix for file in folder.iterdir() if text_suffix(file) in _FORMATS)
     return f", for instance {folder}/*{found.most_common(1)[0][0]}" if found else ""

@@ -34,10 +34,9 @@ def curve_cli(
 
     for corpus in (train, dev):
         check_corpus(corpus)
-    if output is not None:
-        check_output_file(output, ".json", train, dev, config)
+    check_output_file(output, ".json", train, dev, config)
+    check_output_file(plot, ".png", train, dev, config)
     if plot is not None:
-        check_output_file(plot, ".png", train, dev, config)
         require("matplotlib", "plot")
     gold, held_out = ([doc for doc in read_corpus(path) if len(doc)] for path in (train, dev))
     print_notes(note_shared(held_out, gold, str(dev), str(train)))

@@ -13,6 +13,7 @@ import typer
 from spacy.cli._util import Arg, Opt, import_code, parse_config_overrides
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
+from wasabi import table
 
 from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.pipeline.config_errors import naming
@@ -181,23 +182,21 @@ def show(name: str, reports: dict[str, GoldReport]) -> Iterator[str]:
     if "dev" in reports and (only := reports["dev"].labels.keys() - reports["train"].labels.keys()):
         yield f"Warning: labels that only dev has: {', '.join(sorted(only))}"
     for part, found in reports.items():
-        overlap = "overlap an earlier span. Only bcrf_spans learns all of them"
-        whitespace = "start or end on whitespace. Training trims them. The first:"
-        lost = "are in no layer. Training leaves them out. The first:"
+        overlap = "spans overlap an earlier span. Only bcrf_spans learns all of them"
+        whitespace = "spans start or end on whitespace. Training trims them. The first:"
+        lost = "spans are in no layer. Training leaves them out. The first:"
+        forbidden = (
+            "documents have forbidden annotation. Training treats them as unannotated. The first:"
+        )
         for n, what, named in (
             (found.overlapping, overlap, []),
             (found.whitespace, whitespace, found.named_whitespace),
             (found.lost, lost, found.named_lost),
+            (found.infeasible, forbidden, found.named),
         ):
             if n:
-                yield f"Warning: {part}: {n:,} spans {what}"
+                yield f"Warning: {part}: {n:,} {what}"
             yield from (f"- {problem}" for problem in named)
-        if found.infeasible:
-            yield (
-                f"Warning: {part}: {found.infeasible:,} documents have forbidden annotation. "
-                "Training treats them as unannotated. The first:"
-            )
-            yield from (f"- {problem}" for problem in found.named)
     yield ""
 
 
@@ -225,6 +224,4 @@ def _show_labels(part: str, found: GoldReport) -> Iterator[str]:
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    from wasabi import table
-
     return table(rows, header=header, divider=True, aligns=("l", *"r" * (len(header) - 1)))

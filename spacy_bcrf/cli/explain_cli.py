@@ -42,8 +42,7 @@ def explain_cli(
 
     if output is None and text is not None:
         output = Path("explain.html")
-    if output is not None:
-        check_output_file(output, ".tsv" if text is None else ".html", corpus)
+    check_output_file(output, ".tsv" if text is None else ".html", corpus)
     nlp, name, pipe = load_labeler(model, pipe_name)
     if text is not None and output is not None:
         doc = next(annotate_before(nlp, name, [nlp.make_doc(text)]))
@@ -57,11 +56,8 @@ def explain_cli(
         typer.secho(found.problem, err=True)
     if output is not None:
         weights = [*found.general, *found.features]
-        lines = [
-            "tag\tfeature\tweight",
-            *(f"{w.tag}\t{w.feature}\t{w.weight:.6g}" for w in weights),
-        ]
-        write_text(output, "\n".join(lines) + "\n")
+        lines = (f"{w.tag}\t{w.feature}\t{w.weight:.6g}\n" for w in weights)
+        write_text(output, "".join(["tag\tfeature\tweight\n", *lines]))
         typer.echo(f"{output}: {len(weights):,} weights")
     else:
         _print(pipe.tags, found.general, found.features, n)

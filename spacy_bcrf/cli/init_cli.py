@@ -127,7 +127,6 @@ def init_cli(
 
 
 def _find_source(path: str | None, labels: str | None) -> dict[str, Any] | None:
-    """Return the setting of --scores with the names of --labels."""
     if path is None:
         if labels is not None:
             raise ValueError("--labels names the labels of --scores, which is not given")
@@ -215,7 +214,6 @@ class _Parts:
         }
 
     def _claim(self, name: str) -> Path:
-        """Return the path of a file to write."""
         path = self.folder / name
         check_output_file(path, ".spacy", *self.train, self.dev)
         if not path.exists():
@@ -298,26 +296,24 @@ class _Parts:
 
 
 def _find_clusters(option: str | None, raw: Path | None, folder: Path, lang: str) -> Path | None:
-    """Return the file of --clusters, which `brown` makes."""
-    if option != "brown":
-        if option is not None and not Path(option).is_file():
-            raise ValueError(f"--clusters {option}: no such file; expected a file, or brown")
-        if option is None:
-            return None
-        from spacy_bcrf.sparse.word_tables import read_clusters
+    from spacy_bcrf.sparse.word_tables import read_clusters
 
-        read_clusters(Path(option))  # training would find out what is wrong with it
-        return Path(option)
     from .clusters_cli import clusters_cli
 
+    if option is None:
+        return None
+    if option != "brown":
+        path = Path(option)
+        if not path.is_file():
+            raise ValueError(f"--clusters {option}: no such file; expected a file, or brown")
+        read_clusters(path)  # training would find out what is wrong with it
+        return path
     path = folder / "clusters.tsv"
     check_output_file(path, ".tsv", raw)
     if path.exists():
         typer.echo(f"{path}: taken as it is")
-    elif raw is not None:
-        clusters_cli(path, raw, kind="brown", lang=lang)
     else:
-        clusters_cli(path, brown=True, lang=lang)
+        clusters_cli(path, raw, brown=raw is None, kind="brown", lang=lang)
     return path
 
 

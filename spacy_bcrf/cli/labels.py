@@ -9,11 +9,10 @@ def read_labels(option: str | None) -> list[str] | None:
     if option is None:
         return None
     path = Path(option)
-    if not path.is_file():
-        if path.suffix in (".txt", ".json"):
-            raise ValueError(f"{path}: no such file; expected a list with commas, or a file")
-        labels = option.split(",")
-    else:
+    if not path.is_file() and path.suffix in (".txt", ".json"):
+        raise ValueError(f"{path}: no such file; expected a list with commas, or a file")
+    labels = option.split(",")
+    if path.is_file():
         try:
             text = path.read_text(encoding="utf-8-sig")
             labels = json.loads(text) if path.suffix == ".json" else text.splitlines()

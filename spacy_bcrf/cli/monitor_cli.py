@@ -1,11 +1,13 @@
 """`python -m spacy bcrf monitor`"""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from spacy.cli._util import Arg, Opt
+from spacy.tokens import Doc
 
 from bcrf.io.atomic import write_text
 
@@ -39,33 +41,29 @@ def monitor_cli(
     from .pages import render
     from .text_docs import read_texts
 
-    for written, suffix in ((state, ".json"), (page, ".html")):
-        if written is not None:
-            check_output_file(written, suffix, reference, *new)
+    check_output_file(state, ".json", reference, *new)
+    check_output_file(page, ".html", reference, *new)
     goes_on = state is not None and state.exists()
-    if goes_on == (reference is not None):
-        problem = (
-            f"{state} goes on with its own reference; leave out --reference"
-            if goes_on
-            else "a new watch needs --reference, the documents of `control`"
-        )
-        raise ValueError(problem)
+    if goes_on and reference is not None:
+        raise ValueError(f"{state} goes on with its own reference; leave out --reference")
     nlp, name, _ = load_labeler(model, pipe, gpu_id)
-    watch = None
-    if goes_on and state is not None:
+    since: Watch | Iterable[Doc]
+    if reference is not None:
+        since = read_texts(reference, nlp)
+    elif state is not None and goes_on:
         try:
-            watch = Watch.from_json(json.loads(state.read_text(encoding="utf8")))
+            since = Watch.from_json(json.loads(state.read_text(encoding="utf8")))
         except (ValueError, RecursionError):  # also of `json` and of the decoder
             problem = "is no file of `monitor`; expected one that it wrote, or a new name and"
             raise ValueError(f"{state}: {problem} --reference") from None
+    else:
+        raise ValueError("a new watch needs --reference, the documents of `control`")
     lines = []
     for path in new:
-        since = watch if reference is None or watch else read_texts(reference, nlp)
-        assert since is not None
         found = monitor(nlp, read_texts(path, nlp), since, name, confidence=confidence)
         if not found.n_docs:
             raise ValueError(f"{path}: has no texts; expected new documents")
-        watch = found.watch
+        since = found.watch
         lines.append(json.dumps({"file": str(path), **found.to_json()}, ensure_ascii=False))
     if state is not None:
         write_text(state, json.dumps(found.watch.to_json()))

@@ -29,14 +29,16 @@ def check_corpus(corpus: Path) -> None:
             raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
 
 
-def check_output_file(path: Path, suffixes: str, *inputs: Path | None) -> None:
+def check_output_file(path: Path | None, suffixes: str, *inputs: Path | None) -> None:
     """Raise ValueError for a file to write that is a folder, one of the inputs or of a pipeline.
 
     Also for a name of another kind. A new file can have no suffix, a device and a pipe any name.
 
-    suffixes: of the files that the command writes, with spaces between. inputs: files, also other
-    outputs, and folders of input files; None for an input that is not given.
+    path, inputs: None if they are not given. suffixes: of the files that the command writes, with
+    spaces between. inputs: files, also other outputs, and folders of input files.
     """
+    if path is None:
+        return
     if path.is_dir():
         raise ValueError(f"{path}: expected the name of a file to write, this is a folder")
     target = path.resolve()
@@ -46,10 +48,9 @@ def check_output_file(path: Path, suffixes: str, *inputs: Path | None) -> None:
             raise ValueError(f"{path}: would replace the input {given}; expected another file")
     if is_stream(path):
         return
-    of_another_kind = path.suffix.lower() not in suffixes.split()
-    if of_another_kind and (path.suffix or path.exists()):
-        expected = " or ".join(suffixes.split())
-        raise ValueError(f"{path}: expected a file with the suffix {expected}")
+    kinds = suffixes.split()
+    if path.suffix.lower() not in kinds and (path.suffix or path.exists()):
+        raise ValueError(f"{path}: expected a file with the suffix {' or '.join(kinds)}")
     if path.name in PIPELINE_FILES and (path.parent / "meta.json").is_file():
         raise ValueError(f"{path}: is a file of a pipeline; expected a file in another folder")
 

@@ -70,8 +70,7 @@ def rank_cli(
     from .review.page import check_labeler
     from .text_docs import Texts
 
-    if output is not None:
-        check_output_file(output, ".jsonl .json", texts)
+    check_output_file(output, ".jsonl .json", texts)
     if diverse and not 0 < n <= MAX_POOL:
         raise ValueError(f"--diverse needs --n, from 1 to {MAX_POOL:,}; got {n:,}")
     nlp, name, labeler = load_labeler(model, pipe, gpu_id)
@@ -79,14 +78,7 @@ def rank_cli(
         check_labeler(labeler)
     given = Texts(texts, nlp, skip_bad)
     ranking = rank(
-        nlp,
-        given,
-        name,
-        by=by,
-        per=per,
-        n=n,
-        diverse=diverse,
-        max_similarity=max_similarity,
+        nlp, given, name, by=by, per=per, n=n, diverse=diverse, max_similarity=max_similarity
     )
     make = {
         "jsonl": tasks.make_record,
@@ -122,11 +114,11 @@ def rank_cli(
 
 def write(records: Iterable[dict[str, Any]], format: Format, output: IO[str]) -> None:
     lines = (json.dumps(record, ensure_ascii=False) for record in records)
-    if format == "label-studio":
-        separator = "[\n"
-        for line in lines:
-            output.write(separator + line)
-            separator = ",\n"
-        output.write("\n]\n" if separator == ",\n" else "[]\n")
-    else:
+    if format != "label-studio":
         output.writelines(f"{line}\n" for line in lines)
+        return
+    before = "[\n"
+    for line in lines:
+        output.write(before + line)
+        before = ",\n"
+    output.write("\n]\n" if before == ",\n" else "[]\n")

@@ -28,8 +28,7 @@ def redact_cli(
     key: Annotated[Path | None, Opt(help="File with a secret, for equal surrogates")] = None,
     report: Annotated[Path | None, Opt(help="Leaks of gold spans in TEXTS, .html or .json")] = None,
     stream: Annotated[
-        bool,
-        Opt("--stream", help="Read one text from stdin as it arrives, and write it to stdout"),
+        bool, Opt("--stream", help="Read one text from stdin as it arrives, and write it to stdout")
     ] = False,
     max_lag: Annotated[
         int | None,
@@ -47,7 +46,7 @@ def redact_cli(
     of found strings: it replaces them, and labels them, by what it has found before.
     No software finds all personal data. Read a sample of the output.
     """
-    from spacy_bcrf.analysis.control.thresholds import ASSUMPTION, measure_promises
+    from spacy_bcrf.analysis.control.thresholds import ASSUMPTION, measure_promises, show_reached
     from spacy_bcrf.analysis.loading import make_examples, make_input
     from spacy_bcrf.analysis.redact import Redacted, measure_leaks, redact
 
@@ -76,8 +75,8 @@ def redact_cli(
     if max_lag is not None:
         raise ValueError("--max-lag needs --stream: with TEXTS, no token waits")
     check_output_file(output, ".jsonl .json", texts, key)
+    check_output_file(report, ".html .json", texts, key, output)
     if report is not None:
-        check_output_file(report, ".html .json", texts, key, output)
         check_corpus(texts)
     secret = _read_key(key)
     nlp, name, labeler = load_labeler(model, pipe, gpu_id)
@@ -118,7 +117,7 @@ def redact_cli(
         title = f"Leaks of {name} of {model} in {texts}"
         examples = make_examples(nlp, name, gold)
         promises = [] if threshold is not None else measure_promises(labeler, examples)
-        reached = [_show(row) for row in promises]
+        reached = list(map(show_reached, promises))
         page = partial(render, "redaction.html", title=title, report=leaks, reached=reached)
         write_report(report, {".html": page}, {**leaks.to_json(), "promises": promises})
         for row in leaks.rows():
@@ -139,12 +138,3 @@ def _read_key(path: Path | None) -> bytes:
     if not secret:
         raise ValueError(f"{path}: is empty; expected a secret, such as 32 random characters")
     return secret
-
-
-def _show(row: dict[str, Any]) -> str:
-    line = f"{', '.join(row['labels'])}: {row['kind']} {row['promised']:g}"
-    line += f"{' a document' * (row['unit'] == 'document')} promised, "
-    if row["reached"] is None:
-        return f"{line}not measured"
-    interval = f"{row['low']:.3f} to {row['high']:.3f}"
-    return f"{line}{row['reached']:.3f} reached ({interval}), {row['documents']:,} documents"

@@ -1,6 +1,7 @@
 """The units of gold documents that a promise is about, and the threshold that keeps a promise."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,18 +38,19 @@ GRIDS: dict[str, Floats] = {
 UNITS = ("span", "document")
 
 
-class Loss(NamedTuple):
+@dataclass(frozen=True)
+class Loss:
     """What a promise counts as the loss of a document.
 
     unit: "span", the share of its units that are wrong; "document", whether any is. max_units: a
-    document with n units weighs min(n, max_units), with the unit "span".
+    document with n units weighs min(n, max_units), with the unit "span". ValueError for an unknown
+    unit, or if documents are to have two weights.
     """
 
     unit: str = "span"
     max_units: int = 1
 
-    def check(self) -> None:
-        """Raise ValueError for an unknown unit, or if documents are to have two weights."""
+    def __post_init__(self) -> None:
         if self.unit not in UNITS:
             raise ValueError(f"unit must be span or document, got {self.unit!r}")
         if self.unit == "document" and self.max_units != 1:
@@ -58,7 +60,6 @@ class Loss(NamedTuple):
             )
 
     def excess(self, counts: Counts, risk: float) -> Floats:
-        """Return `risk.excess_losses`."""
         counts = counts.by_document() if self.unit == "document" else counts
         return excess_losses(counts, risk, self.max_units)
 
@@ -86,10 +87,10 @@ class Promise(NamedTuple):
     level: float
 
 
-def describe_promise(kind: str, promise: Promise, unit: str) -> str:
+def show_promise(kind: str, value: float, unit: str, labels: Sequence[str] = ()) -> str:
     """Return a promise as text, such as "recall 0.9 a document of PERSON"."""
     per = " a document" if unit == "document" else ""
-    return f"{kind} {promise.value:g}{per} of {', '.join(promise.labels)}"
+    return f"{kind} {value:g}{per}" + (f" of {', '.join(labels)}" if labels else "")
 
 
 class Kept(NamedTuple):
@@ -116,8 +117,7 @@ class Evidence:
     def __init__(self, pipe: Any, examples: Sequence[Example], promise: str) -> None:
         """pipe: a `SequenceLabeler`. promise: one of PROMISES."""
         check_promise(pipe.name, pipe.codec, promise)
-        found = set().union(*(pipe.codec.find_labels(eg.reference) for eg in examples))
-        check_common(pipe, found)
+        check_common(pipe, examples)
         self._labels = pipe.labels
         self.n_left_out = 0
         """The number of predictions that gold cannot judge."""
@@ -145,7 +145,6 @@ class Evidence:
         self.labels = np.concatenate([self.labels, other.labels])
 
     def of(self, labels: Sequence[str]) -> Units:
-        """Return the units of some labels."""
         ids = [self._labels.index(label) for label in labels]
         return self.units.select(np.isin(self.labels, ids))
 

@@ -23,7 +23,7 @@ from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from ..loading import annotate_before, find_labeler
 from ..result import Result, make_axes
-from .evidence import GRIDS, Loss, Promise, describe_promise, split_level
+from .evidence import GRIDS, Loss, Promise, show_promise, split_level
 from .risk import Floats, estimate_documents, fewest_documents
 
 MIN_REFERENCE = 50
@@ -198,12 +198,10 @@ class Monitored(Result):
 
     @property
     def evidence(self) -> float:
-        """The largest evidence of a measure."""
         return max((one.evidence for one in self.comparisons), default=0.0)
 
     @property
     def message(self) -> str:
-        """One sentence or two for people."""
         n = f"{self.watch.n_docs[1]:,} new documents"
         if not self.alarm:
             return f"no drift found in {n}, evidence {self.evidence:.3g}"
@@ -229,7 +227,6 @@ class Monitored(Result):
         return {**values, "evidence": self.evidence, "measures": measures, "message": self.message}
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the cells of a table, with a header."""
         cells = [(one.measure, *(f"{x:.3g}" for x in one[1:])) for one in self.comparisons]
         return [Comparison._fields, *cells]
 
@@ -371,7 +368,7 @@ def _needed(
         labels = [x for x, g in zip(promise.labels, promise.groups, strict=True) if g == group]
         value = promise.values[promise.groups.index(group)]
         of_group = Promise(tuple(labels), value, (1 - promise.confidence) / len(groups))
-        names.append(describe_promise(kind, of_group, loss.unit))
+        names.append(show_promise(kind, value, loss.unit, labels))
         budgets = split_level(kind, of_group)
         ids = [labeler.labels.index(label) for label in labels]
         excess = _expected_excess(kind, spans, ids, GRIDS[kind][budgets > 0], 1 - value, loss)

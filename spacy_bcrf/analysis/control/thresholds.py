@@ -23,9 +23,9 @@ from .evidence import (
     Kept,
     Loss,
     Promise,
-    describe_promise,
     fit_threshold,
     measure_loss,
+    show_promise,
 )
 from .risk import Counts, Floats, binomial_interval, count_units
 
@@ -86,14 +86,12 @@ class Controlled(Result):
 
     def __repr__(self) -> str:
         promised = "; ".join(
-            f"{describe_promise(self.kind, one.promise, self.unit)} at threshold "
-            f"{one.threshold:.4g}"
-            for one in self.kept
+            f"{show_promise(self.kind, value, self.unit, labels)} at threshold {threshold:.4g}"
+            for (labels, value, _), threshold, *_ in self.kept
         )
         return f"Controlled({self.name}: {promised})"
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the cells of a table, with a header."""
         rows = [("labels", "promised", "threshold", "measured", "kept share")]
         for (labels, value, _), threshold, _, measured, share in self.kept:
             numbers = f"{value:g}", f"{threshold:.4g}", f"{measured:.4f}", f"{share:.3f}"
@@ -129,13 +127,11 @@ def control(
     The promise holds for documents from the same source as `gold`, which neither training nor
     `calibrate` has seen. recall, precision: the promised value, one of them. of_labels: promises of
     labels or tuples of labels. confidence: that all promises are kept. unit, max_units: see `Loss`.
-    ValueError as from `check_unseen`, `split_promise`, `Loss.check`, `Evidence` and
-    `fit_threshold`.
+    ValueError as from `check_unseen`, `split_promise`, `Loss`, `Evidence` and `fit_threshold`.
     """
     if (recall is None) == (precision is None):
         raise ValueError("expected either recall or precision, such as precision 0.95")
     loss = Loss(unit, max_units)
-    loss.check()
     name, labeler = find_labeler(nlp, pipe)
     kind, value = ("precision", precision) if recall is None else ("recall", recall)
     promises = split_promise(labeler.labels, value, of_labels or {}, confidence)
@@ -153,7 +149,8 @@ def control(
         tuple(one.promise.value for *_, one in found),
         tuple(i for _, i, _ in found),
         confidence,
-        *loss,
+        unit,
+        max_units,
     )
     n_candidates = sum(
         len(prediction.candidates or ())
@@ -187,6 +184,15 @@ def measure_promises(labeler: Any, examples: Sequence[Example]) -> list[dict[str
             row |= _reached(counts.take(counts.total[:, 0] > 0), loss)
         found.append(row)
     return found
+
+
+def show_reached(row: dict[str, Any]) -> str:
+    promised = show_promise(row["kind"], row["promised"], row["unit"])
+    line = f"{', '.join(row['labels'])}: {promised} promised"
+    if row["reached"] is None:
+        return f"{line}, not measured"
+    reached = "{reached:.3f} reached ({low:.3f} to {high:.3f}), {documents:,} documents"
+    return f"{line}, {reached.format(**row)}"
 
 
 def _reached(counts: Counts, loss: Loss) -> dict[str, Any]:
@@ -266,7 +272,6 @@ class PromiseTable(Result):
         return f"PromiseTable({self.name}: {found or 'none'})"
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the cells of a table, with a header."""
         rows: list[tuple[str, ...]]
         rows = [("promise", "threshold", "measured", "recall", "spans a document")]
         for o in self.offers:
@@ -304,7 +309,6 @@ def list_promises(
     with `confidence_each` then finds the threshold of the table. ValueError as from `control`.
     """
     loss = Loss(unit, max_units)
-    loss.check()
     name, labeler = find_labeler(nlp, pipe)
     split_promise(labeler.labels, None, {}, confidence)
     notes = check_unseen(labeler, gold)

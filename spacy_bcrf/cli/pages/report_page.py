@@ -1,8 +1,8 @@
 """HTML page of an evaluation report."""
 
-from collections import Counter
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import groupby, islice, pairwise
+from operator import itemgetter
 from typing import Any
 
 from spacy_bcrf.analysis.evaluation import OUTCOMES
@@ -44,19 +44,13 @@ def report_page(report: dict[str, Any]) -> str:
         shown=[kind for kind in OUTCOMES if totals[kind] or report["unit"] != "token"],
         measures=MEASURES,
         kinds=KIND_NAMES,
-        groups=_most_frequent(report["errors"]),
+        groups=[
+            group
+            for _, of_kind in groupby(report["errors"], key=itemgetter("kind"))
+            for group in islice(of_kind, MAX_GROUPS)
+        ],
         split=split_context,
     )
-
-
-def _most_frequent(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    n: Counter[str] = Counter()
-    found = []
-    for group in groups:
-        n[group["kind"]] += 1
-        if n[group["kind"]] <= MAX_GROUPS:
-            found.append(group)
-    return found
 
 
 def split_context(example: dict[str, Any]) -> Iterator[tuple[str, str]]:
