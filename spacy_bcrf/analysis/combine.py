@@ -1,6 +1,5 @@
 """Combination of trained components: one component with the weighted sum of their potentials."""
 
-import warnings
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from spacy.util import minibatch
 from bcrf.chain import CRF, Potentials
 from bcrf.chain.side_by_side import rows_by_chain
 from bcrf.kernels import Array
+from bcrf.linear.lbfgs import LBFGSSettings, minimize
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths
 from spacy_bcrf.layers.potential_sum import Sum, call_part, sum_potentials, weight_gradients
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
@@ -27,8 +27,6 @@ from .result import Result
 
 # Precision of the Gaussian prior of the weights. It keeps them finite if the sum is always right.
 _PRIOR = 1e-3
-# Step of the difference of two gradients that gives a row of the Hessian.
-_STEP = 1e-4
 
 
 Batch = tuple[list[Potentials], Array, NDArray[np.bool_] | None]
@@ -84,44 +82,19 @@ class Combination:
         return value, gradient
 
     def fit(self) -> list[float]:
-        """Return the weights (K,) of largest log-likelihood on the examples.
+        """Return the weights (K,) of largest log-likelihood on the examples, by L-BFGS.
 
         It is concave in the weights for complete annotation, else the result is a local maximum.
-        Newton's method, with a Hessian from differences of gradients and step halving. Where its
-        direction does not ascend, the gradient does. Warns if no step increases the likelihood
-        although its gradient is not small.
         """
-        n = len(self._batches[0][0])
-        weights = np.full(n, 1 / n)
-        value, gradient = self._penalized(weights)
-        for _ in range(100):
-            steps = weights + _STEP * np.eye(n)
-            hessian = np.array([self._penalized(w)[1] - gradient for w in steps]) / _STEP
-            direction = np.linalg.solve((hessian + hessian.T) / 2 - 1e-9 * np.eye(n), -gradient)
-            if not direction @ gradient > 0:
-                direction = gradient
-            size = 1.0
-            while True:
-                trial = weights + size * direction
-                new_value, new_gradient = self._penalized(trial)
-                if new_value > value or size < 1e-6:
-                    break
-                size /= 2
-            if not new_value > value and np.abs(gradient).max() > 1e-3 * self.n_tokens:
-                warnings.warn(
-                    f"the weights {weights.round(4).tolist()} are not the best: no step increases "
-                    f"the log-likelihood, but its gradient is {gradient.round(4).tolist()}. The "
-                    "potentials of a part may be very large",
-                    stacklevel=2,
-                )
-            if not new_value - value > 1e-7 * self.n_tokens:
-                break
-            weights, value, gradient = trial, new_value, new_gradient
-        return [round(weight, 4) for weight in weights.tolist()]
 
-    def _penalized(self, weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        value, gradient = self._evaluate(weights)
-        return value - _PRIOR / 2 * float(weights @ weights), gradient - _PRIOR * weights
+        def evaluate(weights: NDArray) -> tuple[float, NDArray]:
+            value, gradient = self._evaluate(weights[0])
+            return -value / self.n_tokens, -gradient[None] / self.n_tokens
+
+        n = len(self._batches[0][0])
+        settings = LBFGSSettings(c2=_PRIOR / 2 / self.n_tokens, epsilon=1e-6, delta=1e-9)
+        (weights,) = minimize(evaluate, np.full((1, n), 1 / n), settings, lambda *_: None)
+        return [float(f"{weight:.6g}") for weight in weights.tolist()]
 
 
 def _raw_potentials(pipe: SequenceLabeler, docs: list[Any]) -> Potentials:

@@ -74,9 +74,8 @@ def argmax_spans(merge: Merge, doc: Doc, scores: TokenScores) -> Spans:
     for k, silent in zip(best, scores.silent, strict=True):
         prefix, name = split_label(merge.labels[k])
         tags.append(OUTSIDE if silent or name == OUTSIDE else f"{prefix or 'I'}-{name}")
-    spans = (doc[start:end] for start, end, _ in read_spans(tags))
-    labels = [label for *_, label in read_spans(tags)]
-    return {(s.start_char, s.end_char, label) for s, label in zip(spans, labels, strict=True)}
+    spans = [(doc[start:end], label) for start, end, label in read_spans(tags)]
+    return {(span.start_char, span.end_char, label) for span, label in spans}
 
 
 def _score(found: Iterable[Spans], gold: Sequence[Spans]) -> dict[str, float]:

@@ -13,7 +13,6 @@ Three measures count hits among the pairs, as SemEval-2013 task 9 does (Segura-B
 """
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -223,9 +222,9 @@ class Evaluation:
                     counts[i, rows, side + 2] += is_hit
         return counts
 
-    def outcomes(self) -> dict[str, Counter[str]]:
+    def outcomes(self) -> dict[str, dict[str, int]]:
         """Return the numbers of each of OUTCOMES by label: the predicted one of spurious spans."""
-        found: dict[str, Counter[str]] = {label: Counter() for label in self.labels}
+        found = {label: dict.fromkeys(OUTCOMES, 0) for label in self.labels}
         for pairs in self.pairs:
             for pair in pairs:
                 some = pair.gold or pair.predicted

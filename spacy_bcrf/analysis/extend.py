@@ -216,17 +216,9 @@ def extend(
         allowed = every.xp.asarray(np.concatenate(of_gold))
         return CRF().marginals(every.restrict(allowed), edges=True)
 
-    losses = learn(
-        labeler,
-        [docs[i] for i in kept],
-        find_target,
-        passes=passes,
-        batch_size=batch_size,
-        drop=drop,
-        sgd=sgd,
-        seed=seed,
-        progress=f"[{name}] learning",
-    )
+    options: Any = {"passes": passes, "batch_size": batch_size, "drop": drop, "seed": seed}
+    options |= {"sgd": sgd, "progress": f"[{name}] learning"}
+    losses = learn(labeler, [docs[i] for i in kept], find_target, **options)
     had_control = labeler.control is not None
     # They were fitted to the old labels.
     labeler.control = labeler.calibration = None

@@ -121,20 +121,16 @@ def learning_curve(
         raise ValueError(f"repeats must be at least 1, got {repeats}")
     sizes = sorted({max(1, round(share * len(gold))) for share in shares})
     if len(sizes) < 3:
-        raise ValueError(
-            f"{corpus}: {len(gold):,} documents are too few for a curve of three sizes"
-        )
+        n = f"{len(gold):,} documents"
+        raise ValueError(f"{corpus}: {n} are too few for a curve of three sizes")
     trainer = find_trainer(corpus, gold, config, pipe, lang)
     find_trainer(dev_corpus, dev, config, pipe, lang)  # checks the annotation of dev
     counts: list[list[Counts]] = [[] for _ in sizes]
     rng = np.random.default_rng(seed)
     orders = [rng.permutation(len(gold)) for _ in range(repeats)]
     # Of all documents there is one part.
-    runs = [
-        (i, order)
-        for i, size in enumerate(sizes)
-        for order in orders[: 1 if size == len(gold) else None]
-    ]
+    n_parts = [1 if size == len(gold) else repeats for size in sizes]
+    runs = [(i, order) for i, n in enumerate(n_parts) for order in orders[:n]]
     for i, order in tqdm(runs, "training", unit="parts"):
         nlp = trainer.train([gold[j] for j in sorted(order[: sizes[i]].tolist())])
         counts[i].append(count_exact(nlp, trainer.name, make_examples(nlp, trainer.name, dev)))

@@ -1,6 +1,7 @@
 """Predicted spans with probabilities, suggestions and alternatives, as JSON values."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Span
@@ -57,13 +58,8 @@ def read_predictions(
         p = labeler.confidences(posterior, predicted)
         found = codec.candidates(posterior, MIN_CANDIDATE, ops)
         entropies = by_document(ops.to_numpy(entropy(posterior)), codec).tolist()
-        for doc, best, candidates, value in zip(
-            batch,
-            split_spans(batch, *predicted, p),
-            split_spans(batch, *found),
-            entropies,
-            strict=True,
-        ):
+        by_doc = split_spans(batch, *predicted, p), split_spans(batch, *found), entropies
+        for doc, best, candidates, value in zip(batch, *by_doc, strict=True):
             spans = [ScoredSpan(*span) for span in best]
             others = [ScoredSpan(*span) for span in candidates]
             if gold is not None:
@@ -99,13 +95,10 @@ def _choose(
         if span.probability >= MIN_SUGGESTION and not is_excluded(span):
             shown.append(span)
     known = {span[:3] for span in shown}
-    alternatives = {
-        other
-        for span in shown
-        for other in [s for s in others if s[:3] not in known and _overlap(s, span)][
-            :max_alternatives
-        ]
-    }
+    alternatives: set[ScoredSpan] = set()
+    for span in shown:
+        near = (s for s in others if s[:3] not in known and _overlap(s, span))
+        alternatives.update(islice(near, max_alternatives))
     n = len(predicted)
     errors = sum(1 - s.probability for s in predicted) + sum(s.probability for s in others)
     return {
@@ -132,20 +125,14 @@ def predict_spans(
     (exclusive), `label` and `score`, the exact posterior probability. See `read_predictions`.
     """
     for batch in minibatch(docs, BATCH_SIZE):
-        for doc, fields in zip(
-            batch, read_predictions(labeler, batch, max_alternatives), strict=True
-        ):
+        predictions = read_predictions(labeler, batch, max_alternatives)
+        for doc, fields in zip(batch, predictions, strict=True):
             spans = fields["spans"]
             best = [span[:4] for span in spans if span[4]]
             suggested = [span[:4] for span in spans if not span[4]] if max_alternatives else []
             others = sorted([*suggested, *fields["alternatives"]])
-            yield (
-                doc,
-                {
-                    "predictions": [_describe(doc, labeler.labels, *span) for span in best],
-                    "alternatives": [_describe(doc, labeler.labels, *span) for span in others],
-                },
-            )
+            found = {"predictions": best, "alternatives": others}
+            yield doc, {k: [_describe(doc, labeler.labels, *s) for s in found[k]] for k in found}
 
 
 def _describe(

@@ -100,9 +100,8 @@ def find_promise(name: str, labeler: Any, threshold: float | None) -> Control:
 
 def find_regions(labeler: Any, batch: list[Doc]) -> Iterator[list[Region]]:
     """Yield the regions to replace, by the promise of recall. batch: annotated before it."""
-    for doc, (spans, inside) in zip(
-        batch, find_spans(labeler, batch, labeler.control), strict=True
-    ):
+    found = find_spans(labeler, batch, labeler.control)
+    for doc, (spans, inside) in zip(batch, found, strict=True):
         yield merge_repeats(Words.of(doc), spans, inside)[0]
 
 
@@ -198,13 +197,11 @@ def merge_repeats(
     folded, p = Folded(text), inside.tolist()
     for string in strings:
         places = string.find(text, folded)
-        if not places:
-            continue
         of_places = [
             min(p[bisect_right(starts, start) - 1 : bisect_left(starts, end)])
             for start, end in places
         ]
-        pooled = sum(of_places) / len(places)
+        pooled = sum(of_places) / max(1, len(places))
         if pooled >= MIN_POOLED:
             repeats += [Region(*place, string.label, pooled, True) for place in places]
     return merge([*spans, *repeats]), strings
@@ -290,12 +287,11 @@ class LeakReport(Result):
         )
 
     def rows(self) -> list[tuple[str, ...]]:
-        rows: list[tuple[str, ...]] = [
-            ("label", "spans left", "characters left", "documents with a leak", "strings left")
+        header = "label", "spans left", "characters left", "documents with a leak", "strings left"
+        rows = [
+            (one.label or "all", *map(_show, one[1:4]), f"{one.strings:,}") for one in self.leaks
         ]
-        for label, *shares, n_strings in self.leaks:
-            rows.append((label or "all", *(_show(*share) for share in shares), f"{n_strings:,}"))
-        return rows
+        return [header, *rows]
 
     def plot(self) -> Any:
         """Return a Matplotlib figure: the share of documents with a leak by label."""
@@ -308,7 +304,8 @@ class LeakReport(Result):
         return figure
 
 
-def _show(left: int, n: int, low: float, high: float) -> str:
+def _show(share: tuple[int, int, float, float]) -> str:
+    left, n, low, high = share
     if not n:
         return "none annotated"
     return f"{left:,} of {n:,}, {100 * left / n:.1f}% ({100 * low:.1f} to {100 * high:.1f})"

@@ -120,7 +120,7 @@ def report(
     one = evaluate(codec, references, with_posteriors, predicted, labels)
     evaluations = [one]
     texts = [doc.text for doc in references]
-    notes = list(describe_labels(who, gold_labels, set(labeler.labels)))
+    notes = list(describe_labels(who, gold_labels - {*labeler.labels}))
     pairs = [(eg.predicted, eg.reference) for eg in examples if codec.unit != "word"]
     if n_other := sum([t.idx for t in own] != [t.idx for t in given] for own, given in pairs):
         notes.append(
@@ -148,7 +148,7 @@ def report(
     if others is not None:
         other = evaluate(codec, references, right, others, labels)
         evaluations.append(other)
-        notes += describe_labels(other_name, gold_labels, other_labels, "does not predict")
+        notes += describe_labels(other_name, gold_labels - other_labels, "does not predict")
         if not len(other.predictions()[0]):
             notes.append(f"{other_name} gives no probabilities: calibration is of {who} only.")
         values["against"] = {
@@ -179,13 +179,10 @@ def _check_other(against: str, corpus: str, others: set[str], labels: set[str], 
         )
 
 
-def describe_labels(
-    who: str, gold: set[str], known: set[str], verb: str = "does not have"
-) -> list[str]:
+def describe_labels(who: str, unknown: set[str], verb: str = "does not have") -> list[str]:
     """Return a note about the gold labels that a pipeline does not know."""
-    if missing := sorted(gold - known):
-        return [f"{who} {verb} the labels {', '.join(missing)}: all their gold spans are errors."]
-    return []
+    names = ", ".join(sorted(unknown))
+    return [f"{who} {verb} the labels {names}: all their gold spans are errors."] if names else []
 
 
 def _add_posteriors(

@@ -12,7 +12,6 @@ from spacy_bcrf.analysis.calibrate import expected_error, measure_reliability
 from spacy_bcrf.analysis.evaluation import (
     CORRECT,
     MEASURES,
-    OUTCOMES,
     OVERLAPS,
     Annotation,
     Counts,
@@ -54,10 +53,6 @@ def describe(evaluation: Evaluation, texts: Sequence[str], n: int, seed: int) ->
         measure: _score_rows(labels, evaluation.count(measure), n, seed) for measure in MEASURES
     }
     overlaps = evaluation.count_overlaps()
-    outcomes = {
-        label: {kind: of_label[kind] for kind in OUTCOMES}
-        for label, of_label in evaluation.outcomes().items()
-    }
     errors = [
         (i, pair)
         for i, pairs in enumerate(evaluation.pairs)
@@ -71,7 +66,7 @@ def describe(evaluation: Evaluation, texts: Sequence[str], n: int, seed: int) ->
     return {
         "scores": scores,
         "overlaps": _score_rows(OVERLAPS, overlaps, n, seed) if overlaps[:, 1:].any() else [],
-        "outcomes": outcomes,
+        "outcomes": evaluation.outcomes(),
         "calibration": list(_calibrate(evaluation, labels)),
         "errors": _group(errors, texts),
         "certain": most,

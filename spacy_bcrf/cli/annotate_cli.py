@@ -40,12 +40,8 @@ def annotate_cli(
     text_column: Annotated[str, Opt(help="Column or key of the text")] = "text",
     id_column: Annotated[str, Opt(help="Column or key of the id (none: file and line)")] = "id",
     whole_files: Annotated[bool, Opt("--whole-files", help="A .txt file is one document")] = False,
-    max_length: Annotated[
-        int | None, Opt(help="Longest text in characters (default: model's)", min=1)
-    ] = None,
-    timeout: Annotated[
-        float, Opt(help="Seconds until a document fails (0: no limit)", min=0)
-    ] = 60.0,
+    max_length: Annotated[int | None, Opt(help="Most characters (default: model's)", min=1)] = None,
+    timeout: Annotated[float, Opt(help="Seconds until a document fails (0: never)", min=0)] = 60.0,
     n_process: Annotated[
         int | None,
         Opt("--n-process", "-n", help="Processes (default: 1), or actors (Ray's CPUs)", min=1),

@@ -53,16 +53,8 @@ def audit_cli(
                 "that it learned",
                 err=True,
             )
-        found = audit(
-            docs,
-            judge,
-            pipe,
-            folds=folds,
-            lang=lang,
-            min_score=min_score,
-            work=folder,
-            corpus=str(corpus),
-        )
+        options: Any = {"folds": folds, "lang": lang, "min_score": min_score}
+        found = audit(docs, judge, pipe, work=folder, corpus=str(corpus), **options)
         if page is not None:
             write_text(page, audit_page(corpus.name, found.records))
         write_json_lines(output, found.records)

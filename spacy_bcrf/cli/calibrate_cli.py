@@ -58,7 +58,7 @@ def calibrate_cli(
     with naming(dev):
         found = calibrate(nlp, gold, name, by=by, n_bins=n_bins)
     typer.echo(f"{name}: {found.n:,} predictions, {100 * found.accuracy:.2f}% right")
-    notes = describe_labels(f"{name} of {model}", set(found.unknown), set())
+    notes = describe_labels(f"{name} of {model}", set(found.unknown))
     if found.n < FEW:
         notes.append(
             f"{found.n:,} predictions are few to fit a temperature, which may be far off; expected "

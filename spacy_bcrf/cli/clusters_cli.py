@@ -21,15 +21,10 @@ Kind = Literal["svd", "brown", "clark", "skipgram"]
 def clusters_cli(
     output: Annotated[Path, Opt("--output", "-o", help="File to write: word, tab, cluster")],
     texts: Annotated[Path | None, Arg(help="Raw text, one a line, plain or .xz, .gz, .bz2")] = None,
-    brown: Annotated[
-        bool, Opt("--brown", help="Clusters of spacy-lookups-data, without TEXTS")
-    ] = False,
+    brown: Annotated[bool, Opt("--brown", help="Clusters of spacy-lookups-data, no TEXTS")] = False,
     kind: Annotated[
         Kind,
-        Opt(
-            help="svd: SVD of the neighbours' PMI. brown: Brown's tree of merges. clark: "
-            "neighbours and letters. skipgram: skip-gram vectors"
-        ),
+        Opt(help="svd: of neighbours' PMI. brown: merges. clark: letters too. skipgram: vectors"),
     ] = "svd",
     vectors: Annotated[Path | None, Opt(help="Of skipgram: file for `spacy init vectors`")] = None,
     threads: Annotated[int, Opt(help="Threads of skipgram", min=1)] = 1,

@@ -29,11 +29,7 @@ def control_cli(
     label: Annotated[list[str] | None, Opt(help="Such as PERSON,ORG=0.99. Repeatable")] = None,
     confidence: Annotated[float, Opt(help="Probability that all promises are kept")] = 0.95,
     unit: Annotated[
-        Unit,
-        Opt(
-            help="span: the mean over documents of recall or precision. document: the share of "
-            "documents without any error"
-        ),
+        Unit, Opt(help="span: mean over documents. document: share of documents without any error")
     ] = "span",
     max_units: Annotated[
         int, Opt(help="Largest weight of a document, in units. Large: the corpus's mean", min=1)

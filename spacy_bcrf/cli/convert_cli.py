@@ -61,15 +61,9 @@ Scheme = Literal["auto", "bio", "iob1", "biluo", "bies"]
 
 def convert_cli(
     inputs: Annotated[
-        list[Path],
-        Arg(
-            help="Files, and folders of brat; the extension .xz, .gz or .bz2 is optional",
-            metavar="INPUT",
-        ),
+        list[Path], Arg(help="Files, also .xz, .gz or .bz2, and folders of brat", metavar="INPUT")
     ],
-    output: Annotated[
-        Path, Arg(help="File to write; a folder with --shard", metavar="OUTPUT.spacy")
-    ],
+    output: Annotated[Path, Arg(help="File to write; folder with --shard", metavar="OUTPUT.spacy")],
     format: Annotated[Format, Opt("--format", "-f", help="auto: by name and content")] = "auto",
     lang: Lang = "xx",
     shard: Annotated[int, Opt(help="Number of documents in a file (0 for one file)", min=0)] = 0,
@@ -111,9 +105,7 @@ def convert_cli(
             "contract and expand move them to whole tokens; split splits the tokens"
         ),
     ] = "strict",
-    timeout: Annotated[
-        float, Opt(help="Seconds for a text, which is then left out (0: no limit)", min=0)
-    ] = 60.0,
+    timeout: Annotated[float, Opt(help="Seconds until a text is left out (0: none)", min=0)] = 60.0,
 ) -> str:
     """
     Convert annotated files to spaCy's binary format: CoNLL-U, CoNLL columns (one word and its tags
@@ -202,8 +194,7 @@ def _find_format(
     if found is None:
         raise ValueError(
             f"{path}: unknown extension {suffix!r}, and content; expected one of "
-            f"{' '.join(_FORMATS)}, or "
-            f"`convert --format` {', '.join(get_args(Format)[1:])}"
+            f"{' '.join(_FORMATS)}, or `convert --format` {', '.join(get_args(Format)[1:])}"
         )
     if found != expected:
         report(f"{path}: is read as {found}, by its content (see `convert --format`)")

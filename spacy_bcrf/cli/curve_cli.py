@@ -1,7 +1,7 @@
 """`python -m spacy bcrf curve`"""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from spacy.cli._util import Arg, Opt
@@ -40,16 +40,9 @@ def curve_cli(
         require("matplotlib", "plot")
     gold, held_out = ([doc for doc in read_corpus(path) if len(doc)] for path in (train, dev))
     print_notes(note_shared(held_out, gold, str(dev), str(train)))
+    names: Any = {"corpus": str(train), "dev_corpus": str(dev)}
     found = learning_curve(
-        gold,
-        held_out,
-        config,
-        pipe,
-        repeats=repeats,
-        lang=lang,
-        seed=seed,
-        corpus=str(train),
-        dev_corpus=str(dev),
+        gold, held_out, config, pipe, repeats=repeats, lang=lang, seed=seed, **names
     )
     for row in found.rows():
         typer.echo(f"{row[0]:>12}  {row[1]:<22}{row[2]}".rstrip())

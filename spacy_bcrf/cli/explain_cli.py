@@ -63,11 +63,8 @@ def explain_cli(
         _print(pipe.tags, found.general, found.features, n)
     if found.n_unnamed:
         why = "" if found.problem else ", because the corpus does not have them"
-        typer.secho(
-            f"{found.n_unnamed:,} features are shown by their keys{why}; expected the training "
-            "corpus as --corpus",
-            err=True,
-        )
+        keys = f"{found.n_unnamed:,} features are shown by their keys{why}"
+        typer.secho(f"{keys}; expected the training corpus as --corpus", err=True)
     return spacy_command("bcrf", "explain", model, text="TEXT", pipe=pipe_name)
 
 

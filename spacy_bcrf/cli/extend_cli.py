@@ -1,7 +1,7 @@
 """`python -m spacy bcrf extend`"""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from spacy.cli._util import Arg, Opt
@@ -21,8 +21,7 @@ def extend_cli(
     pipe: PipeName = None,
     passes: Passes = 5,
     learn_rate: Annotated[
-        float | None,
-        Opt(help="Learning rate (default: the config's; 0.3 for a sparse chain, by AdaGrad)"),
+        float | None, Opt(help="Learning rate (default: the config's; 0.3 for a sparse chain)")
     ] = None,
     batch_size: Annotated[
         int | None, Opt(help="Documents in a step (default: 1 for a sparse chain, else 8)", min=1)
@@ -50,17 +49,8 @@ def extend_cli(
     fix_random_seed(seed)
     nlp, name, _ = load_labeler(model, pipe, gpu_id)
     gold = read_gold(nlp, corpus)
-    result = extend(
-        nlp,
-        gold,
-        names,
-        name,
-        passes=passes,
-        batch_size=batch_size,
-        drop=dropout,
-        learn_rate=learn_rate,
-        seed=seed,
-    )
+    options: Any = {"passes": passes, "batch_size": batch_size, "drop": dropout}
+    result = extend(nlp, gold, names, name, learn_rate=learn_rate, seed=seed, **options)
     n_problems = len(result.problems)
     typer.echo(f"{name}: learned {', '.join(names)} from {len(gold) - n_problems:,} documents")
     if n_problems:

@@ -38,14 +38,12 @@ def init_cli(
         ),
     ] = None,
     dev: Annotated[Path | None, Opt("--dev", "-d", help="Dev corpus (default: a tenth)")] = None,
-    names: Annotated[
-        list[str] | None, Opt(help="LABEL=FILE with a name a line. Repeatable")
-    ] = None,
+    names: Annotated[list[str] | None, Opt(help="LABEL=FILE, a name a line. Repeatable")] = None,
     texts: Annotated[Path | None, Opt(help="Texts for --names, as for `rank`")] = None,
     lang: Lang = "xx",
     pipes: Annotated[
         str | None,
-        Opt("--pipe", "-p", help="Some of ner,spans,tagger; or segmenter (default: by corpus)"),
+        Opt("--pipe", "-p", help="ner,spans,tagger; or segmenter (default: by corpus)"),
     ] = None,
     encoder: Annotated[
         str, Opt("--encoder", "-e", help="sparse, cnn, hybrid or transformer")

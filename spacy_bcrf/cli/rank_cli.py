@@ -29,12 +29,7 @@ def rank_cli(
     output: Annotated[Path | None, Opt("--output", "-o", help="File (default: stdout)")] = None,
     by: Annotated[
         Measure,
-        Opt(
-            "--by",
-            "-b",
-            help="entropy; confidence: 1 - probability of the best labeling; margin: 1 - "
-            "difference of the two best",
-        ),
+        Opt("--by", "-b", help="entropy; 1 - p of the best labeling; 1 - margin of the best two"),
     ] = "entropy",
     per: Annotated[
         Unit, Opt(help="token: by length. entity: mean of possible ones. document: long ones first")
@@ -42,13 +37,7 @@ def rank_cli(
     n: Annotated[int, Opt("--n", "-n", help="Number of documents to write (0 for all)", min=0)] = 0,
     diverse: Annotated[bool, Opt("--diverse", help="Choose n of the 4 n most uncertain")] = False,
     max_similarity: Annotated[
-        float | None,
-        Opt(
-            help="Leave out documents that share more of their pairs of words with a chosen one, "
-            "such as 0.8",
-            min=0,
-            max=1,
-        ),
+        float | None, Opt(help="Most word pairs in common with a chosen one, as 0.8", min=0, max=1)
     ] = None,
     format: Annotated[Format, Opt("--format", "-f", help="Format of the tasks")] = "jsonl",
     max_alternatives: Annotated[int, Opt(help="Most alternatives of a prediction", min=0)] = 5,

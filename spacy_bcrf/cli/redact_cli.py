@@ -1,6 +1,7 @@
 """`python -m spacy bcrf redact`"""
 
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -88,7 +89,7 @@ def redact_cli(
     gold = read_gold(nlp, texts) if report is not None else []
     ids: list[Any] = []
     kept: list[Redacted] = []
-    n_spans = n_left = 0
+    n: Counter[str] = Counter()
 
     def read() -> Iterator[Doc]:
         given: Iterable[Any] = ((i, make_input(nlp, doc)) for i, doc in enumerate(gold))
@@ -99,19 +100,18 @@ def redact_cli(
             yield doc
 
     def replace() -> Iterator[dict[str, Any]]:
-        nonlocal n_spans, n_left
-        for n, found in enumerate(redact(nlp, read(), name, **options)):
-            n_spans, n_left = n_spans + len(found.spans), n_left + len(found.left)
+        for i, found in enumerate(redact(nlp, read(), name, **options)):
+            n.update(spans=len(found.spans), left=len(found.left))
             if report is not None:
                 kept.append(found)
-            yield {"id": ids[n], **found.to_json()}
+            yield {"id": ids[i], **found.to_json()}
         if not ids:
             raise ValueError(f"{texts}: has no texts")
 
     write_json_lines(output, replace())
-    typer.echo(f"{len(ids):,} texts with {n_spans:,} replacements written to {output}")
-    if n_left:
-        print_notes([f"found strings still stand at {n_left:,} places, where they are improbable"])
+    typer.echo(f"{len(ids):,} texts with {n['spans']:,} replacements written to {output}")
+    left = f"found strings still stand at {n['left']:,} places, where they are improbable"
+    print_notes([left] * bool(n["left"]))
     if report is not None:
         leaks = measure_leaks(gold, kept, spans_key=labeler.codec.settings.get("spans_key"))
         title = f"Leaks of {name} of {model} in {texts}"

@@ -34,11 +34,8 @@ def scores_cli(
     found = list(find_sources(load_config(file, interpolate=True)["components"]))
     if not found:
         raise ValueError(f"{file}: no component has the setting scores")
-    for source in found:
-        if source.get("cache") is None:
-            raise ValueError(
-                f"{file}: scores {source.get('name')!r} has no cache. Set it to a file"
-            )
+    if bad := [source.get("name") for source in found if source.get("cache") is None]:
+        raise ValueError(f"{file}: scores {bad[0]!r} has no cache. Set it to a file")
     for corpus in corpora:
         check_corpus(corpus)
     nlp = spacy.blank("xx")

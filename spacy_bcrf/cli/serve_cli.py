@@ -22,19 +22,12 @@ def serve_cli(
     host: Annotated[str, Opt(help="Address to listen on")] = "127.0.0.1",
     port: Annotated[int, Opt(help="Port to listen on", min=1, max=65535)] = 8000,
     pipe: PipeNames = None,
-    timeout: Annotated[
-        float, Opt(help="Seconds that the tokenizer may take for a text", min=0.0)
-    ] = 2.0,
+    timeout: Annotated[float, Opt(help="Seconds for the tokenizer of a text", min=0.0)] = 2.0,
     max_characters: Annotated[int, Opt(help="Longest text in characters", min=1)] = 100_000,
-    max_waiting: Annotated[
-        int, Opt(help="Texts that may wait; further ones get status 503", min=1)
-    ] = 1000,
-    page: Annotated[
-        bool, Opt("--page/--no-page", help="Answer GET / with a page on which one types a text")
-    ] = True,
+    max_waiting: Annotated[int, Opt(help="Waiting texts; others get status 503", min=1)] = 1000,
+    page: Annotated[bool, Opt("--page/--no-page", help="GET / is a page for a text")] = True,
     allowed_host: Annotated[
-        list[str] | None,
-        Opt(help="Name of this server, besides localhost and addresses. Repeatable"),
+        list[str] | None, Opt(help="Name of this server besides localhost, addresses. Repeatable")
     ] = None,
 ) -> None:
     """

@@ -51,21 +51,13 @@ def tune_cli(
     import_code(code)
     with exit_on(stopped=f"Stopped. The same command goes on from {state}"), naming(config):
         loaded = load_config(config, overrides=overrides, interpolate=False)
-        found = tune(
-            loaded.interpolate(),
-            state,
-            minutes,
-            n_candidates,
-            seed,
-            lambda trial: typer.echo(_describe(trial), err=True),
-            network,
-        )
+        found = tune(loaded.interpolate(), state, minutes, n_candidates, seed, _print, network)
     best = found.best
     if best is None:
         raise ValueError("no training ended in time; expected more minutes")
     typer.echo(f"{'share':>5} {'F':>6}  {'95% interval':<14} {'s':>5}  settings")
     for trial in sorted(found.trials, key=lambda trial: (-trial.share, -trial.f)):
-        typer.echo(_describe(trial))
+        _print(trial, err=False)
     with replacing(output) as part:
         apply_settings(loaded, best.settings).to_disk(part)
     if not found.is_done:
@@ -84,10 +76,11 @@ def tune_cli(
     return spacy_command("train", output, "--output", "out", *ctx.args, code=code)
 
 
-def _describe(trial: Trial) -> str:
+def _print(trial: Trial, err: bool = True) -> None:
     interval = f"{100 * trial.low:.2f}-{100 * trial.high:.2f}"
     start = f"{trial.share:5.0%} {100 * trial.f:6.2f}  {interval:<14} {trial.seconds:5.1f}"
-    return f"{start}  {_name(trial)}" + (f" ({trial.problem})" if trial.problem else "")
+    problem = f" ({trial.problem})" if trial.problem else ""
+    typer.echo(f"{start}  {_name(trial)}{problem}", err=err)
 
 
 def _name(trial: Trial) -> str:

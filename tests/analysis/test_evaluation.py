@@ -1,5 +1,7 @@
 """Matching of gold and predicted spans, and their counts."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import spacy
@@ -72,7 +74,7 @@ def test_each_kind_of_error():
     kinds = ["correct", "type", "boundary", "boundary", "missing", "spurious"]
     assert [pair.kind for pair in pairs] == kinds
     evaluation = Evaluation([pairs], LABELS)
-    found = {label: dict(counts) for label, counts in evaluation.outcomes().items()}
+    found = {label: +Counter(counts) for label, counts in evaluation.outcomes().items()}
     assert found == {
         "LOC": {"boundary": 2},
         "ORG": {"missing": 1, "spurious": 1},

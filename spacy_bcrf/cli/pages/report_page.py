@@ -14,19 +14,7 @@ MAX_GROUPS = 100
 MAX_SPAN = 200
 """Largest number of characters of one part of a context."""
 
-KIND_NAMES = {
-    "correct": "correct",
-    "type": "wrong type",
-    "boundary": "wrong boundary",
-    "missing": "missing",
-    "spurious": "spurious",
-}
 NOUNS = {"token": "tags", "word": "words", "span": "spans"}
-MEASURES = (
-    ("exact", "Exact", "same boundaries, same label"),
-    ("boundaries", "Boundaries", "same boundaries, any label"),
-    ("overlap", "Overlap", "overlapping, same label"),
-)
 
 
 def report_page(report: dict[str, Any]) -> str:
@@ -42,8 +30,6 @@ def report_page(report: dict[str, Any]) -> str:
         by_label=[(None, totals), *outcomes.items()],
         outcomes=OUTCOMES,
         shown=[kind for kind in OUTCOMES if totals[kind] or report["unit"] != "token"],
-        measures=MEASURES,
-        kinds=KIND_NAMES,
         groups=[
             group
             for _, of_kind in groupby(report["errors"], key=itemgetter("kind"))

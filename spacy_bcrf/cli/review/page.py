@@ -56,10 +56,8 @@ def review_page(
     counts = (
         f"{len(documents):,} docs, {n_predicted:,} predicted spans, "
         f"{len(is_predicted) - n_predicted:,} suggestions"
-        + f"; {n_empty:,} empty docs left out"
-        * bool(n_empty)
     )
-    return fill_page(data), counts
+    return fill_page(data), counts + f"; {n_empty:,} empty docs left out" * bool(n_empty)
 
 
 def fill_page(data: dict[str, Any]) -> str:
