@@ -10,7 +10,7 @@ from spacy.tokens import Doc, Span
 
 from bcrf.io.extras import require
 
-from .extensions import CONFIDENCE, UserData, set_extensions, span_key
+from .extensions import UserData, make_key, set_extensions
 
 COLUMNS = ("doc", "text", "label", "start", "end", "start_char", "end_char", "probability")
 
@@ -150,7 +150,7 @@ def find_spans(doc: Doc, spans_key: str | None) -> Iterator[tuple[Span, float | 
         spans = list(doc.spans[spans_key])
     written: UserData = doc.user_data
     for i, span in enumerate(spans):
-        key = span_key(CONFIDENCE, span.start_char, span.end_char)
+        key = make_key("confidence", span.start_char, span.end_char)
         yield span, float(scores[i]) if len(scores) == len(spans) else written.get(key)
 
 

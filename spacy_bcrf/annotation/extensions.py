@@ -1,32 +1,15 @@
-"""Custom attributes of the plug-in: their registration and their keys in `Doc.user_data`.
-
-spaCy's key is `("._.", name, start, end)`, in characters: start and end of a span, the start of a
-token and None, both None for a document.
-"""
+"""Custom attributes of the plug-in: their registration and their keys in `Doc.user_data`."""
 
 from typing import Any
 
 from spacy.tokens import Doc, Span, Token
 
-ANNOTATED_LABELS = "annotated_labels"
-ALLOWED_TAGS = "allowed_tags"
-ALLOWED_LABELS = "allowed_labels"
-CONFIDENCE = "confidence"
-TAG_CONFIDENCE = "tag_confidence"
-SEQUENCE_ENTROPY = "sequence_entropy"
-ENTROPY_PER_TOKEN = "entropy_per_token"
-SEQUENCE_PROBABILITY = "sequence_probability"
-CRFSUITE = "crfsuite"
-
 EXTENSIONS: dict[type, dict[str, Any]] = {
-    Doc: {
-        ANNOTATED_LABELS: None,
-        SEQUENCE_ENTROPY: None,
-        ENTROPY_PER_TOKEN: None,
-        SEQUENCE_PROBABILITY: None,
-    },
-    Span: {CONFIDENCE: None},
-    Token: {ALLOWED_TAGS: None, ALLOWED_LABELS: None, TAG_CONFIDENCE: None, CRFSUITE: ()},
+    Doc: dict.fromkeys(
+        ("annotated_labels", "sequence_entropy", "entropy_per_token", "sequence_probability")
+    ),
+    Span: {"confidence": None},
+    Token: {"allowed_tags": None, "allowed_labels": None, "tag_confidence": None, "crfsuite": ()},
 }
 """Default values of the custom attributes by the class that holds them."""
 
@@ -50,13 +33,10 @@ def set_extensions() -> None:
                 holder.set_extension(name, default=default)  # type: ignore[attr-defined]
 
 
-def doc_key(name: str) -> Key:
-    return "._.", name, None, None
-
-
-def token_key(name: str, offset: int) -> Key:
-    return "._.", name, offset, None
-
-
-def span_key(name: str, start: int, end: int) -> Key:
+def make_key(name: str, start: int | None = None, end: int | None = None) -> Key:
+    """Return spaCy's key of an attribute. start: character of a span or token. end: of a span."""
     return "._.", name, start, end
+
+
+def is_key(key: Any) -> bool:
+    return isinstance(key, tuple) and len(key) == 4 and key[0] == "._."

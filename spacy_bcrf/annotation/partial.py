@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 
-from .extensions import ALLOWED_LABELS, ALLOWED_TAGS, ANNOTATED_LABELS, UserData
+from .extensions import UserData, is_key
 
 AMBIGUOUS = "ambiguous_spans"
 INCORRECT = "incorrect_spans"
@@ -94,17 +94,17 @@ def read_partial_annotation(
         ambiguous, unknown = _read_spans(example, ambiguous_key)
         incorrect, _ = _read_spans(example, incorrect_key)
         labels = _annotated_labels(example.reference, attributes)
-        allowed = _align_allowed(example, attributes, ALLOWED_LABELS)
+        allowed = _align_allowed(example, attributes, "allowed_labels")
         return PartialAnnotation(labels, allowed, ambiguous, incorrect, unknown)
 
-    return _read_each(examples, (ANNOTATED_LABELS, ALLOWED_LABELS), read)
+    return _read_each(examples, ("annotated_labels", "allowed_labels"), read)
 
 
 def read_allowed_tags(
     examples: Sequence[Example],
 ) -> tuple[dict[int, dict[int, frozenset[str]]], dict[int, str]]:
     """Return the allowed tags by predicted token, and problems. See `read_partial_annotation`."""
-    return _read_each(examples, (ALLOWED_TAGS,), partial(_align_allowed, name=ALLOWED_TAGS))
+    return _read_each(examples, ("allowed_tags",), partial(_align_allowed, name="allowed_tags"))
 
 
 def _read_each(
@@ -112,12 +112,11 @@ def _read_each(
     names: Sequence[str],
     read: Callable[[Example, Attributes], T | None],
 ) -> tuple[dict[int, T], dict[int, str]]:
-    attributes = [_read_attributes(example.reference, names) for example in examples]
     found: dict[int, T] = {}
     problems: dict[int, str] = {}
-    for i, pair in enumerate(zip(examples, attributes, strict=True)):
+    for i, example in enumerate(examples):
         try:
-            if annotation := read(*pair):
+            if annotation := read(example, _read_attributes(example.reference, names)):
                 found[i] = annotation
         except ValueError as error:
             problems[i] = str(error)
@@ -129,22 +128,20 @@ def _read_attributes(doc: Doc, names: Sequence[str]) -> Attributes:
     found: Attributes = {}
     user_data: UserData = doc.user_data
     for key, value in user_data.items():
-        # spaCy's keys have four fields; the last one is an offset for spans only.
-        is_extension = isinstance(key, tuple) and len(key) == 4 and key[0] == "._."
-        if is_extension and key[1] in names and key[3] is None and value is not None:
+        if is_key(key) and key[1] in names and key[3] is None and value is not None:
             found.setdefault(key[1], {})[key[2]] = value
     return found
 
 
 def read_annotated_labels(doc: Doc) -> frozenset[str] | None:
     """Return `doc._.annotated_labels`, None for all. ValueError if it is a string."""
-    return _annotated_labels(doc, _read_attributes(doc, (ANNOTATED_LABELS,)))
+    return _annotated_labels(doc, _read_attributes(doc, ("annotated_labels",)))
 
 
 def find_labels(doc: Doc, span_keys: Iterable[str | None]) -> set[str]:
     """Return the entity labels of allowed labels and of the spans under these keys."""
     labels: set[str] = set()
-    for names in _read_attributes(doc, (ALLOWED_LABELS,)).get(ALLOWED_LABELS, {}).values():
+    for names in _read_attributes(doc, ("allowed_labels",)).get("allowed_labels", {}).values():
         labels |= _as_set(doc, "token._.allowed_labels", names)
     for span_key in span_keys:
         if span_key in doc.spans:
@@ -204,7 +201,7 @@ def _as_set(doc: Doc, where: str, names: Sequence[str]) -> frozenset[str]:
 
 
 def _annotated_labels(doc: Doc, attributes: Attributes) -> frozenset[str] | None:
-    labels = attributes.get(ANNOTATED_LABELS, {}).get(None)
+    labels = attributes.get("annotated_labels", {}).get(None)
     return None if labels is None else _as_set(doc, "doc._.annotated_labels", labels)
 
 

@@ -7,24 +7,18 @@ groups. So "annotated for these labels" would become "no other entity".
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Corpus, Example
 from spacy.vocab import Vocab
 
-from spacy_bcrf.annotation.extensions import (
-    ALLOWED_LABELS,
-    ALLOWED_TAGS,
-    ANNOTATED_LABELS,
-    UserData,
-    set_extensions,
-)
+from spacy_bcrf.annotation.extensions import UserData, is_key, set_extensions
 from spacy_bcrf.annotation.partial import AMBIGUOUS
 from spacy_bcrf.corpora.doc_files import read_docs
 
-PARTIAL = {ANNOTATED_LABELS, ALLOWED_LABELS, ALLOWED_TAGS}
+PARTIAL = {"annotated_labels", "allowed_labels", "allowed_tags"}
 
 
 def make_reader(
@@ -89,9 +83,10 @@ def split_doc(doc: Doc) -> list[Doc]:
 def _cut(sent: Span) -> Doc:
     doc = sent.as_doc()
     # `as_doc` copies no attribute of the document, and attributes of tokens beyond the sentence.
-    old, data = cast(UserData, sent.doc.user_data), cast(UserData, doc.user_data)
+    old: UserData = sent.doc.user_data
+    data: UserData = doc.user_data
     for key, value in old.items():
-        if not _is_extension(key) or key[2] is None:
+        if not is_key(key) or key[2] is None:
             data[key] = value
         elif sent.start_char <= key[2] < sent.end_char:
             offsets = (None if x is None else x - sent.start_char for x in key[2:])
@@ -108,10 +103,6 @@ def _cut(sent: Span) -> Doc:
         if name == AMBIGUOUS and cut:
             doc.set_ents([], missing=cut, default="unmodified")
     return doc
-
-
-def _is_extension(key: Any) -> bool:
-    return isinstance(key, tuple) and len(key) == 4 and key[0] == "._."
 
 
 def find_losses(config: dict[str, Any], vocab: Vocab) -> Iterator[str]:
@@ -134,7 +125,7 @@ def find_losses(config: dict[str, Any], vocab: Vocab) -> Iterator[str]:
 
 def _find_partial(doc: Doc) -> list[str]:
     """Return the names of the annotation of a document that `Span.as_doc` does not copy."""
-    data: dict[Any, Any] = doc.user_data
-    names = {key[1] for key, value in data.items() if _is_extension(key) and value is not None}
+    data: UserData = doc.user_data
+    names = {key[1] for key, value in data.items() if is_key(key) and value is not None}
     groups = (f"doc.spans[{key!r}]" for key, group in doc.spans.items() if len(group))
     return [*sorted(names & PARTIAL), *groups]

@@ -16,16 +16,7 @@ from spacy.tokens import Doc
 from bcrf.chain import CRF, Potentials, entropy
 from bcrf.chain.gold import path_scores
 from spacy_bcrf.annotation.arrays import UNKNOWN, split_spans
-from spacy_bcrf.annotation.extensions import (
-    CONFIDENCE,
-    ENTROPY_PER_TOKEN,
-    SEQUENCE_ENTROPY,
-    SEQUENCE_PROBABILITY,
-    TAG_CONFIDENCE,
-    UserData,
-    doc_key,
-    token_key,
-)
+from spacy_bcrf.annotation.extensions import UserData, make_key
 
 from .codecs import Codec
 from .codecs.codec import Ops, Predictions, ScoredSpans
@@ -75,7 +66,7 @@ def _annotate_tokens(predicted: Predicted, user_data: list[UserData]) -> None:
     values = iter(np.where(known, p, None).tolist())  # type: ignore[call-overload]
     for doc, data in zip(docs, user_data, strict=True):
         for offset in doc.to_array(IDX).tolist():
-            data[token_key(TAG_CONFIDENCE, offset)] = next(values)
+            data[make_key("tag_confidence", offset)] = next(values)
 
 
 def _find_confidences(predicted: Predicted) -> tuple[Predictions, NDArray[np.floating]]:
@@ -107,7 +98,7 @@ def _annotate_spans(predicted: Predicted, user_data: list[UserData]) -> None:
     columns = docs_of_spans, at[starts, 0], at[ends - 1].sum(axis=1), p
     # `Codec.confidence_key` without two calls for each span.
     is_span = codec.unit == "span"
-    name = CONFIDENCE if is_span else TAG_CONFIDENCE
+    name = "confidence" if is_span else "tag_confidence"
     for i, first, last, value in zip(*(column.tolist() for column in columns), strict=True):
         user_data[i]["._.", name, first, last if is_span else None] = value
 
@@ -128,8 +119,8 @@ def by_document(values: NDArray, codec: Codec) -> NDArray:
 def _annotate_entropy(predicted: Predicted, user_data: list[UserData]) -> None:
     entropies = by_document(predicted.ops.to_numpy(entropy(predicted.posterior)), predicted.codec)
     for doc, data, value in zip(predicted.docs, user_data, entropies.tolist(), strict=True):
-        data[doc_key(SEQUENCE_ENTROPY)] = value
-        data[doc_key(ENTROPY_PER_TOKEN)] = value / max(1, len(doc))
+        data[make_key("sequence_entropy")] = value
+        data[make_key("entropy_per_token")] = value / max(1, len(doc))
 
 
 def _annotate_probability(predicted: Predicted, user_data: list[UserData]) -> None:
@@ -143,4 +134,4 @@ def _annotate_probability(predicted: Predicted, user_data: list[UserData]) -> No
         user_data, values, np.split(tags, codec.n_chains * lengths.cumsum()[:-1]), strict=True
     ):
         is_unknown = (of_doc == UNKNOWN).any()
-        data[doc_key(SEQUENCE_PROBABILITY)] = None if is_unknown else value
+        data[make_key("sequence_probability")] = None if is_unknown else value

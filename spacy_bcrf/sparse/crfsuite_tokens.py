@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from spacy.tokens import Doc
 
-from spacy_bcrf.annotation.extensions import CRFSUITE, set_extensions
+from spacy_bcrf.annotation.extensions import set_extensions
 
 from .features import Features
 from .template_sets import get_templates
@@ -26,6 +26,6 @@ def crfsuite_tokens(docs: Iterable[Doc], templates: str = "ner") -> list[list[li
     features = Features(get_templates(templates))
     sequences = []
     for doc in docs:
-        given = [list(token._.get(CRFSUITE)) for token in doc]
+        given = [list(token._.crfsuite) for token in doc]
         sequences.append(given if any(given) else features.describe(doc))
     return sequences

@@ -10,7 +10,7 @@ from spacy.training import Example
 from tqdm import tqdm
 
 from bcrf.io.text import CorpusError, Line, find_file, read_lines
-from spacy_bcrf.annotation.extensions import CRFSUITE, set_extensions
+from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.entity_tag_reader import EntityTagReader
 from spacy_bcrf.corpora.sentence import Sentence
 
@@ -83,7 +83,7 @@ def set_features(doc: Doc, features: Iterable[Iterable[str]]) -> Doc:
     """Set `token._.crfsuite` for the template `_.crfsuite[0]`. A feature counts once a token."""
     set_extensions()
     for token, found in zip(doc, features, strict=True):
-        token._.set(CRFSUITE, list(found))
+        token._.crfsuite = list(found)
     return doc
 
 

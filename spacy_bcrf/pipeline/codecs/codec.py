@@ -12,14 +12,7 @@ from spacy.training import Example
 
 from bcrf.chain import Constraints, Potentials, SpanTags
 from spacy_bcrf.annotation.arrays import Attributes, Bools, DocBatch, Values
-from spacy_bcrf.annotation.extensions import (
-    CONFIDENCE,
-    TAG_CONFIDENCE,
-    Key,
-    UserData,
-    span_key,
-    token_key,
-)
+from spacy_bcrf.annotation.extensions import Key, UserData, make_key
 
 Tags = NDArray[np.int32]
 
@@ -214,8 +207,8 @@ class Codec(Protocol):
     def confidence_key(self, start: int, end: int) -> Key:
         """Return the key in `Doc.user_data` of the confidence of these characters."""
         if self.unit == "span":
-            return span_key(CONFIDENCE, start, end)
-        return token_key(TAG_CONFIDENCE, start)
+            return make_key("confidence", start, end)
+        return make_key("tag_confidence", start)
 
     def locate(self, tags: Tags, lengths: Tags) -> tuple[Predictions, NDArray, NDArray]:
         """Return all predictions, and their starts and ends (M,) among the C N rows of tags."""
