@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from thinc.api import Model
 
-from bcrf.chain import CRF, Constraints, Inference, Potentials
+from bcrf.chain import CRF, Inference, Potentials
 from bcrf.kernels import Array
 
 from .decoding import Decoder, get_decoder
@@ -26,14 +26,6 @@ class Objective(Protocol):
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
         """Return losses (B,) and their gradient, see `Inference.loss`."""
-
-
-class TagSet(Protocol):
-    """The tags of all chains side by side, in the order of their ids. See `pipeline.codecs`."""
-
-    tags: list[str]
-    tags_per_label: int
-    n_chains: int
 
 
 @dataclass(frozen=True)
@@ -126,15 +118,6 @@ class LabelingModel:
         return self.output_layer.attrs["tags"]
 
     @property
-    def constraints(self) -> Constraints | None:
-        """The hard constraints on tags, None without any."""
-        return self.output_layer.attrs["constraints"]
-
-    @constraints.setter
-    def constraints(self, constraints: Constraints | None) -> None:
-        self.output_layer.attrs["constraints"] = constraints
-
-    @property
     def is_ready(self) -> bool:
         return self.hooks.is_ready(self.model)
 
@@ -155,13 +138,13 @@ class LabelingModel:
         decoder = get_decoder(name, self.objective)
         self.output_layer.attrs["decoder"] = NamedDecoder(name, decoder)
 
-    def resize(self, codec: TagSet) -> None:
-        """Resize the output layer to the tags of a codec. ValueError for more tags, another nO."""
-        layer, tags = self.output_layer, codec.tags
+    def resize(self, tags: list[str], tags_per_label: int, n_chains: int) -> None:
+        """Resize the output layer to the tags of all chains. ValueError for fewer or another nO."""
+        layer = self.output_layer
         if layer.has_dim("nO") and not self.is_ready and layer.get_dim("nO") != len(tags):
             raise ValueError(
                 f"[{self.name}] the head is configured with nO = {layer.get_dim('nO')}, but "
                 f"{len(tags)} tags are needed: {', '.join(tags)}. Leave nO out"
             )
-        self.hooks.resize(self.model, len(tags), codec.tags_per_label, codec.n_chains)
+        self.hooks.resize(self.model, len(tags), tags_per_label, n_chains)
         self.output_layer.attrs["tags"] = tags

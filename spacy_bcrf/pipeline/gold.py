@@ -54,7 +54,7 @@ def read_gold(codec: Codec, examples: Sequence[Example], model: LabelingModel) -
     docs = [example.predicted for example in examples]
     lattice = find_lattice(codec, docs)
     ops: Any = model.model.ops
-    n_chains, n_tags = codec.n_chains, len(codec.tags) // codec.n_chains
+    n_chains, n_tags = codec.n_chains, codec.n_tags
     lengths = np.array([len(doc) for doc in docs], dtype="int32")
     stops = lengths.cumsum()
     values, problems = codec.read_gold(examples)
@@ -190,12 +190,6 @@ class Problems:
     n_docs: int = 0
     n: int = 0
     first: tuple[int, str, str] | None = None
-
-    @classmethod
-    def of(cls, examples: Sequence[Example], gold: Gold) -> "Problems":
-        found = cls()
-        found.add(examples, gold.problems)
-        return found
 
     def add(self, examples: Sequence[Example], problems: dict[int, str]) -> None:
         if problems and self.first is None:

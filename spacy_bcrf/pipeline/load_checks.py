@@ -1,4 +1,4 @@
-"""Checks of a saved component: damaged files, labels, tags and the shapes of weights."""
+"""Checks of a saved component: damaged files, tags and the shapes of weights."""
 
 from pathlib import Path
 from typing import Any
@@ -8,11 +8,6 @@ from thinc.api import Model
 
 from spacy_bcrf.layers.head import param_shapes
 from spacy_bcrf.layers.protocol import LabelingModel
-
-
-def check_labels(name: str, labels: Any) -> None:
-    if not (isinstance(labels, list) and all(isinstance(label, str) for label in labels)):
-        raise ValueError(f"[{name}] cfg is damaged: labels must be a list of strings")
 
 
 def find_damaged(folder: str | Path) -> Path:
@@ -25,13 +20,6 @@ def find_damaged(folder: str | Path) -> Path:
         except Exception:  # msgpack raises different types
             return file
     return Path(folder)
-
-
-def damaged(path: str | Path, name: str, error: BaseException) -> ValueError:
-    return ValueError(
-        f"{find_damaged(path)}: [{name}] the files are damaged, or of another version "
-        f"({type(error).__name__}: {error}); restore them, or train the component again"
-    )
 
 
 def _check_weights(name: str, model: Model) -> None:

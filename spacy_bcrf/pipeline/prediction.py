@@ -12,7 +12,7 @@ from spacy.util import minibatch
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from bcrf.chain import Potentials
+from bcrf.chain import Inference, Potentials
 from bcrf.chain.potentials import NotFiniteError
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
 from spacy_bcrf.annotation.extensions import UserData
@@ -54,7 +54,7 @@ def batches(labeling: LabelingModel, stream: Iterable[Doc], size: int) -> Iterat
 
 
 class Component(Protocol):
-    """What functions on a component ask of it. See `SequenceLabeler`."""
+    """What functions on a component ask of it, see `SequenceLabeler`. N tokens."""
 
     name: str
     model: Model
@@ -69,17 +69,29 @@ class Component(Protocol):
     def labeling(self) -> LabelingModel:
         """The typed view of the model."""
 
-    def find_potentials(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Potentials:
-        """Return the potentials of the tags."""
-
-    def posterior(self, potentials: Potentials, temperature: float | None = None) -> Potentials:
-        """Return the chain of all probabilities."""
-
-    def decode(self, potentials: Potentials) -> NDArray[np.int32]:
-        """Return the tags (N,) of the best labelings."""
-
     def read_gold(self, examples: Sequence[Example]) -> Gold:
         """Return what the examples teach."""
+
+    def find_potentials(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Potentials:
+        """Return the potentials of the tags, with -inf outside of each document's lattice.
+
+        TypeError for other objects than documents, ValueError for scores that are not finite.
+        """
+        return find_potentials(self.labeling, self.codec, docs, ignore_annotation)
+
+    @property
+    def inference(self) -> Inference:
+        """The inference of all probabilities: the head's objective, or a CRF if that has none."""
+        return self.labeling.inference
+
+    def posterior(self, potentials: Potentials, temperature: float | None = None) -> Potentials:
+        """Return the chain of all probabilities. temperature: by default the component's."""
+        t = self.typed_settings.temperature if temperature is None else temperature
+        return self.inference.to_crf(potentials if t == 1 else potentials.scale(1 / t))
+
+    def decode(self, potentials: Potentials) -> NDArray[np.int32]:
+        """Return the tags (N,) of the best labelings, by the decoder of the head."""
+        return self.labeling.decode(potentials)
 
 
 def find_potentials(

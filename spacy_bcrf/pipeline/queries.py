@@ -10,14 +10,14 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import minibatch
 
-from bcrf.chain import CRF, Inference, Potentials, nbest, span_candidates
+from bcrf.chain import CRF, Potentials, nbest, span_candidates
 from bcrf.chain.side_by_side import nbest_side_by_side
 from spacy_bcrf.annotation.arrays import doc_lengths, find_bounds, split_spans
 from spacy_bcrf.annotation.display import html_table
 
 from .codecs.codec import Predictions
 from .confidence import by_document
-from .prediction import BATCH_SIZE, Component, find_potentials
+from .prediction import BATCH_SIZE, Component
 from .uncertainty import (
     MEASURES,
     MIN_CANDIDATE,
@@ -75,40 +75,15 @@ class Candidates(list[Candidate]):
         return html_table(("probability", "label", "text", "start", "end"), rows)
 
 
-class PosteriorQueries:
+class PosteriorQueries(Component):
     """Posterior queries of every component. Earlier components have annotated the documents.
 
     `ignore_annotation` ignores annotation of the component's own kind, so its own output can be
     queried. Without it, preset entities stay, as in prediction.
     """
 
-    def find_potentials(
-        self: Component, docs: Sequence[Doc], ignore_annotation: bool = False
-    ) -> Potentials:
-        """Return the potentials of the tags, with -inf outside of each document's lattice.
-
-        TypeError for other objects than documents, ValueError for scores that are not finite.
-        """
-        return find_potentials(self.labeling, self.codec, docs, ignore_annotation)
-
-    @property
-    def inference(self: Component) -> Inference:
-        """The inference of all probabilities: the head's objective, or a CRF if that has none."""
-        return self.labeling.inference
-
-    def posterior(
-        self: Component, potentials: Potentials, temperature: float | None = None
-    ) -> Potentials:
-        """Return the chain of all probabilities. temperature: by default the component's."""
-        t = self.typed_settings.temperature if temperature is None else temperature
-        return self.labeling.inference.to_crf(potentials if t == 1 else potentials.scale(1 / t))
-
-    def decode(self: Component, potentials: Potentials) -> NDArray[np.int32]:
-        """Return the tags (N,) of the best labelings, by the decoder of the head."""
-        return self.labeling.decode(potentials)
-
     def nbest(
-        self: Component, docs: Iterable[Doc], n: int = 5, *, ignore_annotation: bool = True
+        self, docs: Iterable[Doc], n: int = 5, *, ignore_annotation: bool = True
     ) -> list[Alternatives]:
         """Return up to n labelings of each document, the best first, with exact probabilities.
 
@@ -133,7 +108,7 @@ class PosteriorQueries:
         return found
 
     def token_marginals(
-        self: Component, docs: Iterable[Doc], *, ignore_annotation: bool = True
+        self, docs: Iterable[Doc], *, ignore_annotation: bool = True
     ) -> list[NDArray[np.floating]]:
         """Return the marginals (n, T) of each document, in the order of `tags`."""
         found = []
@@ -148,7 +123,7 @@ class PosteriorQueries:
         return found
 
     def uncertainty(
-        self: Component,
+        self,
         docs: Iterable[Doc],
         by: str = "entropy",
         *,
@@ -174,7 +149,7 @@ class PosteriorQueries:
             is_of_best = by == "confidence" or (by == "margin" and per == "document")
             if codec.most_layers > 1 and is_of_best and per != "entity":
                 # Different labelings can have the same spans.
-                best = PosteriorQueries.nbest(self, batch, 2, ignore_annotation=ignore_annotation)
+                best = self.nbest(batch, 2, ignore_annotation=ignore_annotation)
                 p = np.array([[*(one.probability for one in each), 0.0][:2] for each in best])
                 p **= 1 / doc_lengths(batch)[:, None].clip(min=1) if per == "token" else 1
                 found.append(1 - p[:, 0] if by == "confidence" else 1 - (p[:, 0] - p[:, 1]))
@@ -189,7 +164,7 @@ class PosteriorQueries:
         return np.concatenate(found)
 
     def compare_with_gold(
-        self: Component, examples: Sequence[Example], *, ignore_annotation: bool = True
+        self, examples: Sequence[Example], *, ignore_annotation: bool = True
     ) -> tuple[Potentials, Predictions, NDArray[np.bool_], int]:
         """Return potentials, M predictions for `confidences`, and which are correct (M,).
 
@@ -213,18 +188,16 @@ class PosteriorQueries:
         kept: Any = tuple(part[judged] for part in predictions)
         return potentials, kept, correct[judged], int((~judged).sum())
 
-    def confidences(
-        self: Component, posterior: Potentials, predictions: Predictions
-    ) -> NDArray[np.floating]:
+    def confidences(self, posterior: Potentials, predictions: Predictions) -> NDArray[np.floating]:
         """Return the probabilities (M,) of predictions, see `compare_with_gold`."""
         return self.codec.confidences(posterior, predictions, self.model.ops)
 
 
-class SpanQueries:
+class SpanQueries(Component):
     """Posterior queries of components that predict spans."""
 
     def span_probabilities(
-        self: Component, spans: Sequence[Span], *, ignore_annotation: bool = True
+        self, spans: Sequence[Span], *, ignore_annotation: bool = True
     ) -> list[float]:
         """Return the probabilities of any spans of one document. ValueError for unknown labels."""
         if not spans:
@@ -240,7 +213,7 @@ class SpanQueries:
         return self.codec.confidences(posterior, (starts, ends, ids), self.model.ops).tolist()
 
     def entity_candidates(
-        self: Component,
+        self,
         docs: Iterable[Doc],
         threshold: float = 0.05,
         *,

@@ -25,7 +25,7 @@ from . import training
 from .apply_thresholds import write_candidates
 from .codecs import Codec
 from .gold import Gold, Problems, read_gold
-from .load_checks import check_labels, check_loaded, damaged, find_damaged
+from .load_checks import check_loaded, find_damaged
 from .platt_scaling import PlattScaling
 from .prediction import Prediction, annotate_each, batches, predict
 from .queries import PosteriorQueries
@@ -146,7 +146,11 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
             self._has_new_labels = False
             self._set_labels()
             if self.labeling.is_ready:
-                self.labeling.resize(self._codec)
+                self._resize()
+
+    def _resize(self) -> None:
+        codec = self._codec
+        self.labeling.resize(codec.tags, codec.tags_per_label, codec.n_chains)
 
     def choose_layers(self, counts: Counter[tuple[str, int]]) -> tuple[str, str]:
         """Choose the layers from counts of the training data. RETURNS `Codec.describe`."""
@@ -158,7 +162,7 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
     def _set_labels(self) -> None:
         """Update codec and constraints after a change of the labels."""
         self.codec.set_labels(self.labels, self.vocab.strings)
-        self.labeling.constraints = self.codec.constraints
+        self.head.attrs["constraints"] = self.codec.constraints
 
     # Settings
 
@@ -337,7 +341,9 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
         """Read the gold of a batch. Warn about its problems, once per training."""
         gold = self.read_gold(examples)
         if not self._has_warned:
-            self._has_warned = Problems.of(examples, gold).warn(self.name, "a batch")
+            problems = Problems()
+            problems.add(examples, gold.problems)
+            self._has_warned = problems.warn(self.name, "a batch")
         return gold
 
     def initialize(
@@ -367,7 +373,7 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
 
         corpus = training.read_corpus(self, get_examples, labels, set_labels)
         training.report_layers(self.name, self._codec, *self.choose_layers(corpus.layers))
-        self.labeling.resize(self._codec)
+        self._resize()
         self.model.initialize(X=corpus.sample)
         training.fit_first_chains(self, get_examples)
         self._has_warned = corpus.problems.warn(self.name, "the training data")
@@ -385,14 +391,19 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
         except ValueError as error:
             raise ValueError(f"{find_damaged(path)}: {error}") from error
         except (Exception, MemoryError) as error:  # thinc and msgpack raise any for damaged files
-            raise damaged(path, self.name, error) from error
+            raise ValueError(
+                f"{find_damaged(path)}: [{self.name}] the files are damaged, or of another version "
+                f"({type(error).__name__}: {error}); restore them, or train the component again"
+            ) from error
 
     def _load(self, load: Callable, source: Any, exclude: Iterable[str]) -> "SequenceLabeler":
         """Load the component, and change the settings again that code changed before saving."""
         of_tags = {key: self.cfg[key] for key in self._codec.settings}
         self.cfg["changed"] = "{}"  # Version 0.1.0 did not save settings.
         load(source, exclude=exclude)
-        check_labels(self.name, self.cfg.get("labels"))
+        labels = self.cfg.get("labels")
+        if not (isinstance(labels, list) and all(isinstance(label, str) for label in labels)):
+            raise ValueError(f"[{self.name}] cfg is damaged: labels must be a list of strings")
         apply_changes(self.name, self.cfg["changed"], self._configured, self.change_setting)
         self._record_changes()
         self._codec.state = {key: self.cfg[key] for key in self._codec.state}
