@@ -25,6 +25,8 @@ def find_meta_columns(files: Sequence[Path], columns: TextColumns, taken: Iterab
     than numbers, with a name in `taken` or half a surrogate pair stays JSON text, see `split_meta`.
     """
     pa = require("pyarrow", "parquet")
+    types = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+    types[type(None)] = pa.null()
     found: Types = {}
     left = SAMPLE
     for file in files:
@@ -36,7 +38,7 @@ def find_meta_columns(files: Sequence[Path], columns: TextColumns, taken: Iterab
             for item in islice(read_records(file, columns), left):
                 left -= 1
                 if isinstance(item, TextRecord):
-                    _merge(pa, found, {k: _type_of(pa, v) for k, v in item.meta.items()})
+                    _merge(pa, found, {k: types.get(type(v)) for k, v in item.meta.items()})
         except CorpusError:
             continue  # the run names it
     fields = []
@@ -59,11 +61,6 @@ def _merge(pa: Any, found: Types, more: Mapping[str, Any]) -> None:
             found[name] = pa.float64() if old in numbers and new in numbers else None
 
 
-def _type_of(pa: Any, value: Any) -> Any:
-    types = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
-    return pa.null() if value is None else types.get(type(value))
-
-
 def read_meta_columns(schema: bytes) -> Any:
     pa = require("pyarrow", "parquet")
     return pa.ipc.read_schema(pa.py_buffer(schema))
@@ -77,12 +74,10 @@ def split_meta(schema: Any, meta: Mapping[str, Any]) -> tuple[dict[str, Any], di
     for name, value in meta.items():
         i = schema.get_field_index(name)
         fits = False
-        if i >= 0:
-            try:
-                stored = pa.scalar(value, schema.field(i).type).as_py()
-                # NaN is not equal to itself, and True is equal to 1.
-                fits = repr(stored) == repr(value) or (type(value) is int and stored == value)
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
-                pass
+        with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
+            stored = pa.scalar(value, schema.field(i).type).as_py() if i >= 0 else None
+            # NaN is not equal to itself, and True is equal to 1.
+            same = repr(stored) == repr(value) or (type(value) is int and stored == value)
+            fits = i >= 0 and same
         (fitting if fits else others)[name] = value
     return fitting, others

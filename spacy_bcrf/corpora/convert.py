@@ -184,23 +184,14 @@ class _Conversion:
         self.labels, self.tags = _split_names(names)
         self.nlp, self.spans_key, self.entity_reader = nlp, spans_key, entity_reader
         self.counts, self.problems = Counts(), Problems()
-        self.n_sentences = self.n_skipped_sentences = 0
-        """Records of columns."""
-        self.overlap = ""
-        """The first overlap."""
-        self._readers: dict[str, Callable[[dict[str, Any], str], Record]] = {
-            "jsonl": partial(
-                jsonl.read_record,
-                known_labels=self.labels,
-                tags=self.tags,
-                spans_key=spans_key,
-            ),
-            "brat": partial(jsonl.read_record, known_labels=self.labels),
-            "webanno": partial(jsonl.read_record, known_labels=self.labels),
-            "prodigy": partial(prodigy.read_record, known_labels=self.labels),
-            "label-studio": partial(
-                label_studio.read_record, known_labels=self.labels, left_out=self.counts.others
-            ),
+        self.n_sentences = self.n_skipped_sentences = 0  # records of columns
+        self.overlap = ""  # the first one
+        self._readers: dict[str, Callable[..., Record]] = {
+            "jsonl": partial(jsonl.read_record, tags=self.tags, spans_key=spans_key),
+            "brat": jsonl.read_record,
+            "webanno": jsonl.read_record,
+            "prodigy": prodigy.read_record,
+            "label-studio": partial(label_studio.read_record, left_out=self.counts.others),
         }
 
     def convert(self, sources: Sequence[Source], align: Align, n_sents: int) -> Iterator[Doc]:
@@ -295,7 +286,7 @@ class _Conversion:
                 self._skip([place], value.n_spans, value)
                 continue
             try:
-                yield name, self._readers[name](value, place)
+                yield name, self._readers[name](value, place, self.labels)
                 if name in ("jsonl", "prodigy"):
                     unread = find_unread(value)
                     self.counts.others.update(f"lists {json.dumps(key)}" for key in unread)

@@ -17,46 +17,41 @@ from .record import Record
 class Counts:
     """Numbers of records and of their annotation.
 
-    A record is a sentence of columns, an object of JSON, or a document of brat. `ignored`,
-    `skipped` and `left_out` count by reason.
+    A record is a sentence of columns, an object of JSON, or a document of brat. used: records in
+    documents, which have several sentences, or several answers about one text. By reason, ignored:
+    records that the annotator left open; skipped: records with a problem; left_out: spans that a
+    Doc cannot have. uncounted: skipped records whose spans cannot be read. missing: tokens with
+    missing entity annotation. unannotated: documents without spans, whose tokens are all missing.
+    tags, pos: tokens with these values. unknown_spaces: documents for which neither the file nor
+    the language says. scheme: of the entity tags, which the `repaired` tags violate; empty without
+    tags. assumed_outside: words without an entity tag that became O. others: further contents that
+    a Doc cannot have, by kind.
     """
 
     unit: str = "records"
     docs: int = 0
     used: int = 0
-    """Records in these documents: several sentences, or several answers about one text."""
     ignored: Counter[str] = field(default_factory=Counter)
-    """Records that the annotator left open."""
     skipped: Counter[str] = field(default_factory=Counter)
-    """Records with a problem."""
     entities: int = 0
     ambiguous: int = 0
     rejected: int = 0
     repeated: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
-    """Spans of the documents that a Doc cannot have."""
     ignored_spans: int = 0
     skipped_spans: int = 0
     uncounted: int = 0
-    """Skipped records whose spans cannot be read."""
     trimmed: int = 0
     tokens: int = 0
     missing: int = 0
-    """Tokens with missing entity annotation."""
     unannotated: int = 0
-    """Documents without spans, whose tokens are all missing."""
     tags: int = 0
     pos: int = 0
-    """Tokens with these values."""
     unknown_spaces: int = 0
-    """Documents with unknown spaces: neither the file nor the language decides about them."""
     scheme: str = ""
-    """The scheme of the entity tags, which the `repaired` tags violate; empty without tags."""
     repaired: int = 0
     assumed_outside: int = 0
-    """Words without an entity tag that became O."""
     others: Counter[str] = field(default_factory=Counter)
-    """Further contents that a Doc cannot have, by kind."""
 
     @property
     def records(self) -> int:

@@ -117,7 +117,9 @@ class EntityTagReader:
 
 def _error(line: Line, tag: str, known: str, first_lines: dict[str, Line]) -> CorpusError:
     prefix, _, label = tag.partition("-")
-    if len(prefix) == 1 and label and (clash := _clashing(prefix, first_lines)):
+    schemes = [prefixes for prefixes in _PREFIXES.values() if prefix in prefixes]
+    clash = next((old for old in first_lines if not any(old in x for x in schemes)), None)
+    if len(prefix) == 1 and label and schemes and clash:
         first = first_lines[clash]
         return line.error(
             f"entity tag {tag!r} and {clash}- in {first.path}:{first.number} are of different "
@@ -126,12 +128,4 @@ def _error(line: Line, tag: str, known: str, first_lines: dict[str, Line]) -> Co
     return line.error(
         f"{tag!r} is no entity tag; expected O, or one of {' '.join(known)} with a hyphen "
         "and a label, or _ if it is missing"
-    )
-
-
-def _clashing(prefix: str, seen: dict[str, Line]) -> str | None:
-    """Return an earlier prefix that shares no scheme with this one."""
-    schemes = [prefixes for prefixes in _PREFIXES.values() if prefix in prefixes]
-    return next(
-        (p for p in seen if schemes and not any(p in prefixes for prefixes in schemes)), None
     )

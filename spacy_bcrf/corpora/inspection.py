@@ -33,23 +33,22 @@ class Tags:
 
 @dataclass
 class Inspection:
-    """Counts for a corpus. `add` counts one document."""
+    """Counts for a corpus. `add` counts one document.
+
+    with_context: tokens of documents long enough for `two_pass`. has_entities: O counts as
+    annotation. inside, outside: tokens of entities, and of O. labels: of entities and of partial
+    annotation. groups: counts of the labels of all other span groups, by key.
+    """
 
     docs: int = 0
     tokens: int = 0
     with_context: int = 0
-    """Tokens of documents that are long enough for the values of `two_pass`."""
     has_entities: bool = False
-    """Whether the corpus has entity annotation; O counts as annotation."""
     inside: int = 0
-    """Tokens of entities."""
     outside: int = 0
-    """Tokens annotated as O."""
     labels: set[str] = field(default_factory=set)
-    """The labels of entities and of partial annotation."""
     tags: dict[str, Tags] = field(default_factory=lambda: {"tag": Tags(), "pos": Tags()})
     groups: dict[str, Counter[str]] = field(default_factory=dict)
-    """Counts of the labels of all other span groups, by key."""
 
     @property
     def entity_share(self) -> float:

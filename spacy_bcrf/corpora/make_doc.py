@@ -171,8 +171,7 @@ class _Placing:
         self.in_tokens = record.text is None
         self.left_out: list[Problem] = []
         self.n_trimmed = 0
-        self.missing: dict[int, set[str]] = {}
-        """The labels that missing tokens may have; "" is any."""
+        self.missing: dict[int, set[str]] = {}  # the labels that tokens may have; "" is any
         for start, end in record.missing:
             self._miss(self._cover(RecordSpan(start, end, ())), ())
 

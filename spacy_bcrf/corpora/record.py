@@ -26,6 +26,9 @@ class Record:
 
     places: file and line of each source. text, words: None if unknown. rejected: spans that are no
     entity of their labels. complete: whether tokens outside of all spans are O, not missing.
+    missing: parts without annotation, in the unit of the spans. All (W,), spaces: whether a space
+    follows, only without a text, None if unknown; tags, pos: values of `tag_` and `pos_`;
+    sent_starts: whether a word starts a sentence.
     """
 
     places: list[str]
@@ -36,15 +39,10 @@ class Record:
     annotated_labels: list[str] | None = None
     complete: bool = False
     missing: list[Bounds] = field(default_factory=list)
-    """Parts without annotation, in the unit of the spans."""
     spaces: list[bool] | None = None
-    """(W,) whether a space follows each word; None if unknown. Only without a text."""
     tags: list[str | None] | None = None
-    """(W,) values of spaCy's `tag_`."""
     pos: list[str | None] | None = None
-    """(W,) values of spaCy's `pos_`."""
     sent_starts: list[bool] | None = None
-    """(W,) whether each word starts a sentence."""
 
     @property
     def n_spans(self) -> int:

@@ -18,27 +18,24 @@ def raise_error(error: CorpusError) -> None:
 
 @dataclass(slots=True)
 class Sentence:
-    """One sentence of W words. All lists are (W,); None in them is missing annotation."""
+    """One sentence of W words. All lists are (W,); None in them is missing annotation.
+
+    tags: fine-grained or universal, for `tag_`. pos: universal, for `pos_`. entities: tags of any
+    scheme, not checked. layers: entity tags of further columns, whose entities may overlap.
+    spaces: whether a space follows each word; None if the file has no spaces, or another text.
+    empty_nodes: number of CoNLL-U's, which are not in the text. dropped: malformed lines left out.
+    """
 
     lines: list[Line] = field(default_factory=list)
-    """The line of each word."""
     words: list[str] = field(default_factory=list)
     tags: list[str | None] = field(default_factory=list)
-    """Fine-grained or universal part-of-speech tags, for spaCy's `tag_`."""
     pos: list[str | None] = field(default_factory=list)
-    """Universal part-of-speech tags, for spaCy's `pos_`."""
     entities: list[str | None] = field(default_factory=list)
-    """Entity tags of any scheme, not checked."""
     layers: list[list[str | None]] = field(default_factory=list)
-    """Entity tags of further columns, whose entities may overlap those of `entities`."""
     spaces: list[bool] | None = None
-    """Whether a space follows each word. None if the file has no spaces, or if its text does not
-    consist of the words."""
     starts_document: bool = False
     empty_nodes: int = 0
-    """Number of CoNLL-U empty nodes. They are not in the text, so the sentence leaves them out."""
     dropped: list[CorpusError] = field(default_factory=list)
-    """Malformed lines that the sentence leaves out."""
 
 
 def make_records(sentences: Iterable[Sentence], n_sents: int, unspaced: bool) -> Iterator[Record]:

@@ -23,9 +23,8 @@ def brown_clusters(
     clusters beside a word.
     """
     window = Window(counts, n_clusters + 1)
-    saved = state.load()
     start = 0
-    if saved:
+    if saved := state.load():
         start = int(saved["next"])
         window.restore(saved["slots"], start)
     for word in tqdm(range(start, len(counts.words)), "merging", delay=1, leave=False):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import chain, pairwise, product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from spacy.vocab import Vocab
 from bcrf.linear.features import Keys, TemplateFeatures, Tokens
 from bcrf.linear.templates import ALIASES, Attribute, TemplateError, parse_templates
 from bcrf.linear.word_cache import Bags, WordFunction
-from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths, read_doc, read_docs
+from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths, find_bounds, read_doc, read_docs
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.scores.levels import find_steps, name_steps
 from spacy_bcrf.scores.token_scores import Scorer
@@ -209,8 +209,7 @@ class Features:
     def signatures(self, docs: Sequence[Doc]) -> list[bytes]:
         """Return bytes of each document that determine its features, except those of `listed`."""
         values = read_docs(docs, self.attributes)
-        bounds = pairwise([0, *doc_lengths(docs).cumsum().tolist()])
-        return [values[start:stop].tobytes() for start, stop in bounds]
+        return [values[start:stop].tobytes() for start, stop in find_bounds(docs)]
 
     def _list(
         self, docs: Sequence[Doc], words: Words | None, attribute: Attribute, held_out: bool
@@ -276,19 +275,16 @@ class Features:
             if kind == "partial":
                 self._of_word[attribute] = partial(self.gazetteers.find_partial, rest)
             else:
-                self._of_doc[attribute] = partial(
-                    _find_phrases, self.gazetteers, rest, kind == EXACT
-                )
+                find = partial(_find_phrases, self.gazetteers, rest, kind == EXACT)
+                self._of_doc[attribute] = find
         elif kind == SCORE and dot:
             self._check_name(attribute, "source in scores", rest, list(self.scorers))
             self._of_doc[attribute] = partial(_name_scores, self.scorers[rest])
         elif kind in doc_attributes.OFFSETS and dot:
             rest = ALIASES.get(rest, rest)
             self._check_name(attribute, "string attribute of a token", rest, sorted(STRINGS))
-            offset = doc_attributes.OFFSETS[kind]
-            self._of_doc[attribute] = partial(
-                doc_attributes.elsewhere, attribute=rest, offset=offset
-            )
+            options: Any = {"attribute": rest, "offset": doc_attributes.OFFSETS[kind]}
+            self._of_doc[attribute] = partial(doc_attributes.elsewhere, **options)
         elif name == name.lower() and IDS.get(name.upper()):
             return False
         else:
@@ -341,22 +337,20 @@ def _show_value(strings: Any, name: str, value: np.uint64) -> str:
     return "True" if is_flag else str(value.astype("int64"))
 
 
-def _extension_values(value: object) -> list[str]:
-    """Return the distinct values as strings: none if missing, several for a collection."""
-    values = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
-    texts = [str(value) for value in values if value not in (None, "", False)]
-    return sorted(set(texts)) if isinstance(value, (set, frozenset)) else list(dict.fromkeys(texts))
-
-
 def _read_extension(name: str, doc: Doc) -> Values:
-    """Return each token's values of a custom extension. Raises ValueError if there is none."""
+    """Return each token's distinct values of an extension, several of a collection. ValueError."""
     set_extensions()
     if not Token.has_extension(name):
         raise ValueError(
             f"there is no extension {name!r} of tokens; add it with "
             f"Token.set_extension({name!r}, ...)"
         )
-    return [_extension_values(token._.get(name)) for token in doc]
+    values: Values = []
+    for value in (token._.get(name) for token in doc):
+        several = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
+        texts = dict.fromkeys(str(each) for each in several if each not in (None, "", False))
+        values.append(sorted(texts) if isinstance(value, (set, frozenset)) else list(texts))
+    return values
 
 
 def _find_phrases(gazetteers: Gazetteers, name: str, exact: bool, doc: Doc) -> Values:

@@ -138,13 +138,8 @@ class SparseChain:
         self.first.fit(docs, gold, tags, self.n_chains)
         self._forget_rows()
         pooled = [str(t) for t in self.features.templates if _is_pooled(str(t))]
-        features = Features(
-            pooled,
-            first=self.first,
-            tables=self.features.tables,
-            gazetteers=self.features.gazetteers,
-            scorers=self.scorers,
-        )
+        lexicons = self.features.gazetteers, self.features.tables
+        features = Features(pooled, *lexicons, self.first, self.scorers)
         for batch in minibatch(docs, 256):
             self.dictionary.find(features.keys(batch, held_out=True)[0], True)
         self.learner.resize(len(self.dictionary))
@@ -217,7 +212,8 @@ class SparseChain:
             self.learner.set_pairs(pairs)
 
     def _find_pairs(self, n_tags: int) -> NDArray[np.int32]:
-        keys = pair_keys(n_tags)
+        """Return the rows (T + 1, T) of pairs of tags, `[first, second]`; the last starts."""
+        keys = np.array([_keys_after(first, n_tags) for first in (*range(n_tags), START)])
         return self.dictionary.find(keys.ravel(), True).reshape(keys.shape)
 
     def start_from_scores(self, tags: Sequence[str]) -> None:
@@ -533,11 +529,6 @@ def _is_pooled(text: str) -> bool:
     """Return whether a template reads the first chain."""
     parts = (part for template in parse_template(text) for part in template.parts)
     return any(part.attribute.name == POOLED for part in parts)
-
-
-def pair_keys(n_tags: int) -> NDArray[np.uint64]:
-    """Return the feature keys (T + 1, T) of pairs of tags, `[first, second]`; the last starts."""
-    return np.array([_keys_after(first, n_tags) for first in (*range(n_tags), START)])
 
 
 def _keys_after(first: int | str, n_tags: int) -> NDArray[np.uint64]:

@@ -77,12 +77,10 @@ def name_features(chain: SparseChain, docs: Iterable[Doc], rows: NDArray) -> dic
 
 def strongest(chain: SparseChain, n: int) -> NDArray:
     """Find the n features with the largest absolute weights for each tag, as rows (T, n)."""
-    weights = np.abs(_features(chain))
+    weights = -np.abs(_features(chain))
     n = min(n, len(weights))
-    top = (
-        np.argpartition(-weights, n - 1, axis=0)[:n] if n else np.zeros((0, weights.shape[1]), int)
-    )
-    order = np.take_along_axis(-weights, top, axis=0).argsort(axis=0, kind="stable")
+    top = np.argpartition(weights, n - 1, axis=0)[:n] if n else np.zeros_like(weights[:0], int)
+    order = np.take_along_axis(weights, top, axis=0).argsort(axis=0, kind="stable")
     return np.take_along_axis(top, order, axis=0).T
 
 

@@ -33,8 +33,8 @@ class Embedding(Packing):
     """Hashed embeddings mixed by a Maxout."""
 
     def __init__(self, parts: EmbeddingParts):
-        super().__init__([parts.mix], 0, residual=False)
-        self.columns, self.tables, self.vectors, _ = parts
+        self.columns, self.tables, self.vectors, mix = parts
+        super().__init__([mix], 0, residual=False)
         self.lock = threading.Lock()
         self.cache: Cache | None = None
 
@@ -56,8 +56,7 @@ class Embedding(Packing):
             else doc.doc.to_array(columns)[doc.start : doc.end]
             for doc in docs
         ]
-        rows = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-        return np.ascontiguousarray(rows.reshape(-1, len(columns)), dtype="uint64")
+        return np.concatenate(arrays).reshape(-1, len(columns)).astype("uint64", copy=False)
 
     def tables_of(
         self, rows: Any, docs: list[Any], is_train: bool
@@ -140,9 +139,6 @@ class State:
     def __init__(self, cache_size: int):
         self.cache_size = cache_size
         self.parts: Any = None
-
-    def __deepcopy__(self, memo: Any) -> "State":
-        return State(self.cache_size)
 
     def __reduce__(self) -> Any:
         return State, (self.cache_size,)

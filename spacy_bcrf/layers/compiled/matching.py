@@ -5,7 +5,6 @@ A match returns the parts of a layer, None for another kind, or raises `Unsuppor
 
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
 from spacy.attrs import intify_attr  # type: ignore[import-not-found]
 from spacy.ml.featureextractor import forward as extract
@@ -51,8 +50,7 @@ class MaxoutBlock:
     @classmethod
     def of(cls, node: Model) -> "MaxoutBlock":
         inner, dropout = node.layers
-        maxout, norm = inner.layers
-        found = cls(maxout, norm, dropout)
+        found = cls(*inner.layers, dropout)
         if (pieces := found.maxout.get_dim("nP")) not in (2, 3):
             raise Unsupported(f"the kernels have 2 or 3 pieces, not {pieces}")
         return found
@@ -87,13 +85,8 @@ def match_encoder(node: Model) -> tuple[list[MaxoutBlock], int] | None:
     return found, size
 
 
-class EmbeddingParts(NamedTuple):
-    """Hashed embeddings mixed by a Maxout. columns: of tokens. vectors: static ones, or None."""
-
-    columns: list[int]
-    tables: list[Model]
-    vectors: Model | None
-    mix: MaxoutBlock
+EmbeddingParts = tuple[list[int], list[Model], Model | None, MaxoutBlock]
+"""Columns of tokens, their tables, static vectors or None, and the Maxout that mixes all."""
 
 
 def match_embedding(node: Model) -> EmbeddingParts | None:
@@ -119,7 +112,7 @@ def match_embedding(node: Model) -> EmbeddingParts | None:
     if [table.attrs.get("column") for table in tables] != list(range(len(columns))):
         raise Unsupported("its tables do not embed one attribute each, in order")
     layers = [table.layers[1] for table in tables]
-    return EmbeddingParts(columns, layers, vectors, MaxoutBlock.of(mix.layers[0]))
+    return columns, layers, vectors, MaxoutBlock.of(mix.layers[0])
 
 
 @cache

@@ -1,6 +1,5 @@
 """Packed copies of a layer's parameters, for the kernels."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from thinc.api import Model
@@ -19,21 +18,15 @@ def check_finite(node: Model, name: str, where: str) -> None:
         )
 
 
-@dataclass
-class _Packed:
-    """A packed copy of parameters, the fingerprint of these, and whether they are finite."""
-
-    mark: int
-    stack: kernels.Stack
-    checked: bool = False
-
-
 class Packing:
     """The Maxout layers of a compiled layer, and the packed copy of their parameters."""
 
     def __init__(self, layers: list[MaxoutBlock], window: int, residual: bool):
         self.layers, self.window, self.residual = layers, window, residual
-        self._packed: _Packed | None = None
+        self._packed: tuple[int, kernels.Stack] | None = None
+        """The copy, after the fingerprint of the parameters."""
+        self._checked: int | None = None
+        """The fingerprint of finite parameters."""
 
     @property
     def ready(self) -> bool:
@@ -46,17 +39,17 @@ class Packing:
         ]
         mark = kernels.fingerprint([array for layer in params for array in layer])
         packed = self._packed
-        if packed is None or packed.mark != mark:
+        if packed is None or packed[0] != mark:
             try:
                 stack = kernels.Stack(params, window=self.window, residual=self.residual)
             except ValueError as error:
                 raise Unsupported(str(error)) from error
             # One assignment, because several threads may predict.
-            self._packed = packed = _Packed(mark, stack)
-        if check and not packed.checked:
+            self._packed = packed = mark, stack
+        if check and self._checked != mark:
             self.check()
-            packed.checked = True
-        return packed.stack
+            self._checked = mark
+        return packed[1]
 
     def check(self) -> None:
         for i, layer in enumerate(self.layers):
