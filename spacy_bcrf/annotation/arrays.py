@@ -68,11 +68,10 @@ def read_docs(docs: Sequence[Doc], attributes: Attributes) -> Values:
 
 
 class DocBatch(list[Doc]):
-    """Documents, and attributes of their tokens that several readers share.
+    """Documents, and attributes of their tokens that several readers share, while none changes.
 
     columns: the attributes. values: (N, A), one column each. lengths: (B,) numbers of tokens.
-    is_first: mask (N,) of first tokens. strings: the texts of hashes. The documents must not change
-    meanwhile.
+    is_first: mask (N,) of first tokens. strings: the texts of hashes.
     """
 
     def __init__(self, docs: Sequence[Doc], attributes: Attributes) -> None:
@@ -106,9 +105,8 @@ def read_gold(
 ) -> tuple[Values, dict[int, str]]:
     """Return gold annotation (N, A) aligned with the predicted tokens, and problems by example.
 
-    align: returns the aligned annotation (n, A) of an example. read: returns that of a reference
-    with the same tokens; None to always align. Their ValueError is the problem of an unannotated
-    example.
+    align: returns that of an example (n, A). read: that of a reference with the same tokens; None
+    to always align. Their ValueError is the problem of an unannotated example.
     """
     values, problems = [], {}
     for i, example in enumerate(examples):

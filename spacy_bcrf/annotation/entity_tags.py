@@ -82,10 +82,9 @@ class EntityTags:
         return (iob == INSIDE) & ~first
 
     def encode(self, iob: Values, types: Values, first: Bools) -> tuple[Ids, Bools]:
-        """Return the tag ids (N,), UNKNOWN without annotation, and a mask of unknown labels (N,).
+        """Return the tag ids (N,) and a mask of unknown labels (N,). Invalid annotation stays so.
 
-        A token of an unknown label has the id UNKNOWN too. Invalid annotation has an invalid
-        labeling.
+        A token without annotation or of an unknown label has the id UNKNOWN.
         """
         labels = self._index.find(types)
         in_entity = _in_entity(iob, types)
@@ -137,8 +136,7 @@ class EntityTags:
     ) -> list[tuple[int, int, int]]:
         """Apply the partial annotation of one document to its allowed tags (n, T), in place.
 
-        RETURNS wrong spans (start, end, label) that tags cannot exclude. ValueError for unknown
-        labels.
+        RETURNS wrong spans (start, end, label) that tags cannot exclude. ValueError: unknown label.
         """
         is_open = iob == OUTSIDE
         if partial.annotated_labels is not None:
@@ -193,8 +191,7 @@ class EntityTags:
     def forbid_ends(self, potentials: Potentials, tokens: Bools) -> Potentials:
         """Return potentials that forbid an entity to end at these tokens (N,). O(N T^2) memory.
 
-        With `is_end_open`, a pair of tags says where an entity ends, but a lattice restricts single
-        tags.
+        With `is_end_open`, a pair of tags says where an entity ends, which no lattice restricts.
         """
         if not self.is_end_open:
             return potentials

@@ -83,8 +83,7 @@ def read_partial_annotation(
 
     Both are by index of the example. As in spaCy's alignment, a span counts if it starts and ends
     at boundaries of predicted tokens, and the labels of a token if it equals a predicted token. The
-    tokens of other ambiguous spans become `unknown`. A string in place of a list of labels is a
-    problem.
+    tokens of other ambiguous spans become `unknown`. A string for a list of labels is a problem.
     """
 
     def read(example: Example, attributes: Attributes) -> PartialAnnotation | None:

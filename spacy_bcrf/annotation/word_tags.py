@@ -21,9 +21,7 @@ def read_words(example: Example, attribute: int) -> Values:
     Column 0 is BEGIN or INSIDE in a word, OUTSIDE for whitespace, and MISSING if unannotated.
     Column 1 is the word's `attribute`, 0 without. A word that begins or ends within a character or
     contains whitespace is unannotated. So is a reference of the same tokens without `attribute`.
-
-    Raises ValueError if the texts differ in more than whitespace, and if the characters equal the
-    words because the corpus has unknown spaces.
+    ValueError if the texts differ in more than whitespace, and for words with unknown spaces.
     """
     starts, ends = _visible_bounds(example.predicted)
     first, last = _visible_bounds(example.reference)
@@ -71,10 +69,8 @@ def merge_characters(
 
     docs: one or more of the same vocabulary. is_first: bool (N,), whether a word starts at a
     character, as at the first one of a document. attributes, values: of the w words, (w, A).
-
-    Sentence starts, custom attributes, categories, spans and entities stay. A span that starts or
-    ends inside a word is extended to the word. Of extended entities that overlap, the longest one
-    stays.
+    Sentence starts, custom attributes, categories, spans and entities stay. A span that cuts a word
+    is extended to it. Of extended entities that overlap, the longest one stays.
     """
     orth, length, space, sent_start = read_docs(docs, (ORTH, LENGTH, SPACY, SENT_START)).T
     # `Doc.text` makes a Token for each character, which takes longer than all the rest.

@@ -55,9 +55,8 @@ def run_pool(
 ) -> Iterator[Finished]:
     """Annotate by the workers of a pool, which write the files of the shards.
 
-    Only counts and failures come back. If a worker dies, the next free one gets its shard, see
-    `after_death`, and a new worker starts. BulkError if a worker cannot load the pipeline or write,
-    or if several die before their first shard or with the same one.
+    If a worker dies, the next free one gets its shard, see `after_death`, and a new worker starts.
+    BulkError if a worker cannot load or write, or if several die before or with one shard.
     """
     source = iter(shards)
     again: list[Shard] = []
@@ -97,10 +96,9 @@ def run_pool(
 
 
 def after_death(settings: Settings, shard: Shard, n_deaths: int, end: str) -> Shard:
-    """Return a shard to annotate again, after its worker died.
+    """Return a shard to annotate again after n_deaths of its workers. end: how the last one ended.
 
-    n_deaths: of workers with this shard. end: how the worker ended. A careful worker notes which
-    document it annotates. If it dies, this document is set aside. BulkError if that does not help.
+    A careful worker notes its document, which is set aside if it dies. BulkError if it still dies.
     """
     if n_deaths < MAX_ATTEMPTS or not shard.careful:
         return shard._replace(careful=n_deaths >= MAX_ATTEMPTS)

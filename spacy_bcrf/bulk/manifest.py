@@ -38,8 +38,7 @@ _N_SAMPLES = 16
 def describe_inputs(files: Sequence[Path]) -> dict[str, dict[str, Any]]:
     """Return size, time of the last change, and hash of each file: of 16 blocks of 64 KiB.
 
-    An object store has its own hash, the etag. BulkError for a file that cannot be read, or a
-    device.
+    An object store has its own hash, the etag. BulkError if a file cannot be read.
     """
     return {str(file): _describe_file(file) for file in files}
 
@@ -72,14 +71,13 @@ class ProgressLog:
     """Lines of `progress.jsonl`, or of objects in `progress/`, because stores cannot append.
 
     Each run replaces its last object until that has MAX_SEGMENT bytes. The names are unique, so two
-    runs at the same time lose no lines. Both may list the same shard.
+    runs at the same time lose no lines.
     """
 
     def __init__(self, folder: Path) -> None:
         self._is_remote = is_remote(folder)
         self.path = folder / ("progress" if self._is_remote else "progress.jsonl")
-        self._text = ""
-        """The content of the last object."""
+        self._text = ""  # of the last object
 
     def _files(self) -> list[Path]:
         if self._is_remote:
@@ -121,16 +119,17 @@ class ProgressLog:
 
 
 class Manifest:
-    """The folder of a run, see the module. Use `open_manifest`."""
+    """The folder of a run, see the module and `open_manifest`. finished: numbers of shards.
+
+    damaged: messages about damaged lines, and about missing and damaged files of finished shards.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.finished: set[int] = set()
-        """The numbers of finished shards."""
         self.counts = Counts(0, 0, 0, 0)
         self.is_complete = False
         self.damaged: list[str] = []
-        """Messages about damaged lines, and about missing and damaged files of finished shards."""
         self._log = ProgressLog(folder)
 
     def read_log(self) -> Iterator[Finished]:
@@ -222,9 +221,8 @@ def open_manifest(
     """Start a run in a new or empty folder, or go on with the run of the same identity.
 
     identity: JSON values of what decides the output. suffix: of the shards. redo: shards with
-    damaged or missing files or lines count as unfinished. ValueError for another identity, with the
-    differences. BulkError if another process writes to the folder, for other files or links in it,
-    or if something is damaged without `redo`.
+    damaged or missing files or lines count as unfinished; else they are a BulkError, as are another
+    process in the folder, other files and links. ValueError lists differences of the identity.
     """
     path = folder / "manifest.json"
     try:
@@ -260,11 +258,8 @@ def open_manifest(
 def _other_files(folder: Path) -> list[Path]:
     if is_remote(folder):
         return find_below(folder)
-    if not folder.exists():
-        return []
-    others = [file for file in folder.iterdir() if file.name not in (".lock", "shards")]
-    others += (folder / "shards").glob("*")
-    return [file for file in others if not _is_unfinished(file)]
+    others = [*folder.glob("*"), *(folder / "shards").glob("*")]
+    return [x for x in others if not (x.name in (".lock", "shards") or _is_unfinished(x))]
 
 
 def _is_unfinished(path: Path) -> bool:

@@ -20,9 +20,9 @@ Types = dict[str, Any]
 def find_meta_columns(files: Sequence[Path], columns: TextColumns, taken: Iterable[str]) -> bytes:
     """Return the serialized Arrow schema of the meta columns, which depends only on the files.
 
-    Parquet files give the types of their columns, headers of tables columns of strings, and the
-    first SAMPLE records of all other files columns of scalars. A column of different types other
-    than numbers, with a name in `taken` or half a surrogate pair stays JSON text, see `split_meta`.
+    Parquet files give the types of their columns, headers of tables strings, and the first SAMPLE
+    records of all other files scalars. A column of different types other than numbers, with a name
+    in `taken` or half a surrogate pair stays JSON text, see `split_meta`.
     """
     pa = require("pyarrow", "parquet")
     types = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}

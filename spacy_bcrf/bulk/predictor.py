@@ -1,8 +1,9 @@
 """Predictions of documents as plain values."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
@@ -16,8 +17,8 @@ Annotation = dict[str, Any]
 class Predictions(NamedTuple):
     """The predictions of all chosen components for one document.
 
-    alternatives: the n best labelings, each with pipe, probability and spans. candidates: the spans
-    of a recall promise. dropped: predictions below the threshold of their component.
+    alternatives: the n best labelings, with pipe, probability and spans. candidates: of a recall
+    promise. dropped: predictions below a threshold.
     """
 
     doc: Doc
@@ -112,17 +113,14 @@ def _describe(span: Span) -> Annotation:
 
 def _with_probabilities(
     pipe: SequenceLabeler, doc: Doc, spans: Iterable[Span], prediction: Prediction
-) -> list[Annotation]:
-    found, scores = [], {}
-    if prediction.spans is not None:
-        predicted, p_of_predicted = prediction.spans
-        bounds = [_bounds(pipe.codec.make_span(doc, *span)) for span in predicted]
-        scores = dict(zip(bounds, p_of_predicted.tolist(), strict=True))
+) -> Iterator[Annotation]:
+    predicted, p_of_predicted = prediction.spans or ((), np.zeros(0))
+    bounds = [_bounds(pipe.codec.make_span(doc, *span)) for span in predicted]
+    scores = dict(zip(bounds, p_of_predicted.tolist(), strict=True))
     for span in spans:
         key = pipe.codec.confidence_key(span.start_char, span.end_char)
         p = scores.get(_bounds(span), prediction.user_data.get(key))
-        found.append(_with_probability(pipe, span, p))
-    return found
+        yield _with_probability(pipe, span, p)
 
 
 def _with_probability(pipe: SequenceLabeler, span: Span, p: float | None) -> Annotation:

@@ -72,9 +72,9 @@ def _serve(settings: Settings, connection: Any) -> None:
 
 
 class Child:
-    """A process that runs a module's `target(argument, connection)` until its parent ends.
+    """A process that runs a module's `target(argument, connection)` until the connection ends.
 
-    target must end when its connection does. OSError if the system starts no process.
+    OSError if the system starts no process.
     """
 
     def __init__(self, target: Callable[[Any, Any], None], argument: Any) -> None:
@@ -83,9 +83,8 @@ class Child:
         context.set_forkserver_preload([target.__module__])
         for left in range(STARTS)[::-1]:
             self.connection, child = context.Pipe()
-            self._process = context.Process(
-                target=_run, args=(target, argument, child), daemon=True
-            )
+            arguments = target, argument, child
+            self._process = context.Process(target=_run, args=arguments, daemon=True)
             try:
                 with one_thread():
                     self._process.start()
@@ -130,13 +129,11 @@ def _run(target: Callable[[Any, Any], None], argument: Any, connection: Any) -> 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let new processes use one thread each. Libraries read the variables when they load."""
-    old: dict[str, Any] = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    old = {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     try:
         yield
     finally:
-        for name, value in old.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in THREAD_VARIABLES:
+            del os.environ[name]
+        os.environ.update(old)

@@ -13,8 +13,7 @@ class Progress:
 
     def __init__(self, output: str, as_json: bool) -> None:
         self.output, self.as_json = output, as_json
-        self.is_old = False
-        """Whether an earlier call finished the run."""
+        self.is_old = False  # whether an earlier call finished the run
         self.size = self.skipped = self.position = self.earlier_words = 0
         self.started, self.last = time.monotonic(), float("-inf")
         hidden = True if as_json else None

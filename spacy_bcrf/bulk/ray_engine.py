@@ -23,8 +23,7 @@ def run_ray(
 
     n_actors: by default the CPUs of the cluster. address: of a cluster; None starts Ray on this
     machine, or uses the connection of this process. All nodes need the package, the model and the
-    folder of the output at the same paths. The texts travel through Ray's object store, and actors
-    write the shards. A new actor starts as soon as there is a CPU for it, see `run_pool`.
+    folder of the output at the same paths. A new actor starts when a CPU is free, see `run_pool`.
     """
     with _connection(address) as ray:
         n_actors = n_actors or max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -55,8 +54,7 @@ class _Actors:
         # Ray sets OMP_NUM_THREADS to the number of CPUs. It would keep the shard of a restarted
         # actor waiting until there is a CPU for the actor.
         self.make_actor = ray.remote(num_cpus=1, max_restarts=0)(_Actor).remote
-        self.calls: dict[Any, Any] = {}
-        """The actors by the reference of the result of their call."""
+        self.calls: dict[Any, Any] = {}  # actors by the reference of the result of their call
 
     def start(self) -> Any:
         actor = self.make_actor(self.settings)

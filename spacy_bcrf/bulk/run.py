@@ -48,8 +48,7 @@ def annotate_files(
 ) -> Counts:
     """Annotate all records of the files in shards below `output`, each exactly once.
 
-    A run that ended early goes on with its unfinished shards. BulkError if it cannot go on. redo:
-    annotate finished shards again whose files are damaged or missing.
+    A run that ended early goes on. BulkError if it cannot. redo: see `open_manifest`.
     """
     model = Path(settings.model)
     folder = model if model.exists() else spacy.util.get_package_path(settings.model)

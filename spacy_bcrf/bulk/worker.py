@@ -23,8 +23,6 @@ BATCH_TOKENS = 10_000
 """A batch ends after this number of tokens. It bounds the memory of activations."""
 BATCH_LIMITS = 10
 """A batch can take at most as long as the time limits of this number of documents."""
-
-
 MAX_REASON = 1000
 """Longest reason of a failure, in characters: the message of an error may have the whole text."""
 
@@ -38,9 +36,8 @@ class Settings:
     """What decides the output for given inputs.
 
     model: folder or package. pipes: components to write. folder: of the shards. n_alternatives:
-    labelings of each document. with_dropped: whether to write predictions below a threshold.
-    max_length: longest text, None for the pipeline's. meta_columns: of `find_meta_columns`.
-    timeout: seconds for each document, 0 for no limit.
+    labelings of each document. with_dropped: predictions below a threshold too. max_length: of a
+    text, None for the pipeline's. timeout: seconds for each document, 0 for no limit.
     """
 
     model: str
@@ -71,17 +68,11 @@ class Worker:
         watch_tokenizer(nlp)
         self.nlp = nlp
         self.batch_tokens = BATCH_TOKENS
-        self._predictor = Predictor(
-            nlp, tuple(pipes), settings.n_alternatives, settings.with_dropped
-        )
-        controls = [pipe.control for pipe in pipes.values()]
-        fields = {
-            "alternatives": bool(settings.n_alternatives),
-            "candidates": any(c is not None and c.promise == "recall" for c in controls),
-            "dropped": settings.with_dropped,
-        }
-        optional = tuple(name for name in OPTIONAL if fields[name])
-        self._fields = optional, settings.meta_columns
+        n, with_dropped = settings.n_alternatives, settings.with_dropped
+        self._predictor = Predictor(nlp, tuple(pipes), n, with_dropped)
+        promises = {pipe.control.promise for pipe in pipes.values() if pipe.control}
+        has = zip(OPTIONAL, (n > 0, "recall" in promises, with_dropped), strict=True)
+        self._fields = tuple(name for name, is_written in has if is_written), settings.meta_columns
 
     def annotate(self, shard: Shard) -> Finished:
         """Annotate a shard and write its file atomically.

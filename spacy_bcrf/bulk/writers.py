@@ -24,11 +24,7 @@ class Row(NamedTuple):
 
 
 class Writer(ABC):
-    """Write rows to one open file.
-
-    optional: fields of `Predictions` besides spans. meta: the schema of `find_meta_columns`, for
-    Parquet only.
-    """
+    """Write rows to one open file. optional: see OPTIONAL. meta: see `find_meta_columns`."""
 
     def __init__(self, file: IO[bytes], optional: tuple[str, ...] = (), meta: bytes = b"") -> None:
         self.file, self.optional, self.meta = file, optional, meta

@@ -68,11 +68,9 @@ def convert(
         spaces, such documents have `Doc.has_unknown_spaces`, and spaCy trains on their words.
     labels: the only valid labels; None for any. With O among them, they are the names of `ner_tags`
         in the order of their ids.
-    spans_key: the span group of the spans, which may overlap; None for entities, see `make_doc`.
-    align: what becomes of spans that cut tokens, see `make_doc.Align`.
-    n_sents: sentences of columns in a Doc; 0 for all of a document. A Doc never crosses the end of
-        a document, and each file starts one.
-    scheme, ent_complete: see `EntityTagReader`. shard: see `doc_files.open_writer`.
+    n_sents: sentences of columns in a Doc; 0 for all of a document, which never crosses files.
+    spans_key, align: see `make_doc`. scheme, ent_complete: see `EntityTagReader`. shard: see
+        `doc_files.open_writer`.
     skip_malformed: skip all records with a problem; or, if False, write nothing if there is one, or
         if a span is left out. By default, skip none of columns, and MOST_SKIPPED of other records.
     timeout: seconds for the tokenizer of a text; 0 for no limit.
@@ -94,28 +92,21 @@ def convert(
             writer.add(doc)
         n_skipped = counts.skipped.total()
         n_records = counts.records - counts.ignored.total()
-        most = {
-            True: n_records,
-            False: 0,
-            None: MOST_SKIPPED * (n_records - conversion.n_sentences),
-        }
-        wrong = []
-        if n_skipped > most[skip_malformed] or (
-            skip_malformed is None and conversion.n_skipped_sentences
-        ):
-            wrong = [
+        most = n_records if skip_malformed else 0
+        if skip_malformed is None and not conversion.n_skipped_sentences:
+            most = MOST_SKIPPED * (n_records - conversion.n_sentences)
+        wrong = ""
+        if n_skipped > most:
+            wrong = (
                 f"{output}: not written, because {n_skipped:,} of {counts.records:,} {counts.unit} "
-                f"have a problem; `convert --skip-malformed` leaves them out: {counts}"
-            ]
+                "have a problem; `convert --skip-malformed` leaves them out"
+            )
         elif skip_malformed is False and counts.left_out:
-            wrong = [
-                f"{output}: not written, because `convert --strict` leaves out no span: {counts}"
-            ]
+            wrong = f"{output}: not written, because `convert --strict` leaves out no span"
         elif not counts.docs and not problems.fatal:
-            names = ", ".join(str(path) for path, _ in sources)
-            wrong = [f"{names}: no record is left: {counts}"]
+            wrong = f"{', '.join(str(path) for path, _ in sources)}: no record is left"
         if wrong or problems.fatal:
-            raise CorpusError("\n".join(problems.lines() + wrong))
+            raise CorpusError("\n".join(problems.lines() + [f"{wrong}: {counts}"] * bool(wrong)))
     for line in problems.lines():
         report(line)
     if conversion.overlap:

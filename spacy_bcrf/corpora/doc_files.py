@@ -24,13 +24,8 @@ def find_files(path: Path) -> list[Path]:
     """Return the `.spacy` files of a corpus, sorted, without dot files. CorpusError without any."""
     files = [path]
     if path.is_dir():
-        found = sorted(path.rglob("*.spacy"))
-        files = [
-            file
-            for file in found
-            if not any(part.startswith(".") for part in file.relative_to(path).parts)
-            and not file.is_dir()
-        ]
+        found = sorted(file for file in path.rglob("*.spacy") if not file.is_dir())
+        files = [x for x in found if not any(y[0] == "." for y in x.relative_to(path).parts)]
     if not files:
         is_pipeline = (path / "config.cfg").exists()
         hint = "; it is a pipeline, expected a corpus" if is_pipeline else ""
@@ -52,8 +47,7 @@ def read_shuffled(
 ) -> Iterator[Doc]:
     """Yield the documents of files in random order, with one file and a buffer in memory.
 
-    Each document takes the place of a random one of `buffer_size`, which is yielded. CorpusError as
-    for `read_docs`.
+    Each document takes the place of a random one of `buffer_size`, which is yielded.
     """
     buffer: list[Doc] = []
     for doc in _read_files(rng.sample(files, len(files)), vocab):
@@ -125,11 +119,7 @@ class _Docs(DocBin):
 
 
 class Writer:
-    """Documents of one file, or of a folder of files with `shard` documents each.
-
-    folder: of the unfinished shards. shard: 0 for one file. attrs: token attributes to store. Use
-    `open_writer`.
-    """
+    """Documents of one file, or of a folder of files with `shard` documents each: `open_writer`."""
 
     def __init__(self, path: Path, folder: Path, shard: int, attrs: Sequence[str]) -> None:
         self.path, self.folder, self.shard = path, folder, shard
@@ -165,11 +155,11 @@ def _naming_output(path: Path) -> Iterator[None]:
 
 @contextmanager
 def open_writer(path: Path, shard: int = 0, attrs: Sequence[str] = ALL_ATTRS) -> Iterator[Writer]:
-    """Yield a writer, whose output appears at the end, whole.
+    """Yield a writer, whose output appears at the end, whole; after an exception nothing changes.
 
-    After an exception a file stays as it was, and a folder does not exist, or is empty as before.
-    ValueError for a path that is neither a `.spacy` file nor a device, or for a folder that is not
-    empty. CorpusError if a file or the folder cannot be written.
+    shard: documents of a file; 0 for one file. attrs: token attributes to store. ValueError for a
+    path that is no `.spacy` file or device, or a folder that is not empty. CorpusError if writing
+    fails.
     """
     if not shard and (path.is_dir() or not (path.suffix == ".spacy" or is_stream(path))):
         raise ValueError(f"{path}: expected the name of a .spacy file to write")

@@ -37,10 +37,7 @@ class Tokenizer(Protocol):
 
 
 class Made(NamedTuple):
-    """A Doc with its different spans, and a problem for each span of its record that it lacks.
-
-    n_trimmed: spans that lost white space at their ends.
-    """
+    """A Doc, the numbers of its spans and of trimmed ones, and a problem for each span it lacks."""
 
     doc: Doc
     entities: int
@@ -55,13 +52,11 @@ def make_doc(
 ) -> Made:
     """Tokenize a record and set its entities and its partial annotation.
 
-    nlp: the tokenizer of texts without tokens. spans_key: the span group of the spans, which may
-    overlap; None for the entities of the Doc. align: for spans that cut tokens. Problem if the
-    tokens are not in the text.
-
-    A span that does not fit is left out, and its tokens are missing. In a span group, it may be
-    there or not. Of overlapping entities the longest stays, then the first. A span that is both an
-    entity and rejected is left out.
+    nlp: of texts without tokens. spans_key: the group of the spans, which may overlap; None for
+    entities. align: for spans that cut tokens. Problem if the tokens are not in the text. A span
+    that does not fit is left out, and its tokens are missing; in a span group, it may be there or
+    not. Of overlapping entities the longest stays, then the first. A span that is both an entity
+    and rejected is left out.
     """
     if spans_key is not None and record.missing:
         content: Sequence[str] = (record.words or ()) if record.text is None else record.text

@@ -15,10 +15,7 @@ from spacy_bcrf.corpora.doc_files import find_files, read_docs, read_shuffled
 
 @dataclass(frozen=True)
 class Part:
-    """One corpus. path: a `.spacy` file or a folder of them. weight: of its examples.
-
-    annotated_labels: the only labels annotated; None to keep `doc._.annotated_labels`.
-    """
+    """One corpus. annotated_labels: None keeps those of its documents. weight: of its examples."""
 
     path: Path
     annotated_labels: list[str] | None
@@ -30,18 +27,15 @@ def make_reader(
 ) -> Callable[[Language], Iterator[Example]]:
     """Return a corpus reader that mixes the examples of several corpora at random.
 
-    corpora: settings by name of the corpus: `path`, and optionally `annotated_labels` and `weight`
-        (1.0), see `Part`.
+    corpora: settings by name of the corpus: `path`, a `.spacy` file or a folder of them, and
+        optionally `annotated_labels` and `weight` (1.0), see `Part`.
     seed: random seed. Every pass has another order.
     buffer_size: documents of each corpus in a buffer that shuffles them, see `read_shuffled`; 0 for
         the order of the files.
 
     Each step draws a corpus in proportion to the weights and yields its next example. A pass ends
-    when every corpus has ended at least once; shorter corpora start again. ValueError names the
-    corpus and the wrong setting.
-
-    One file of each corpus, and its buffer, is in memory at a time. `max_epochs = -1` lets spaCy
-    stream them.
+    when every corpus has ended at least once; shorter corpora start again. One file of each corpus,
+    and its buffer, is in memory; `max_epochs = -1` streams them. ValueError names a wrong setting.
     """
     parts = [_check(name, settings) for name, settings in corpora.items()]
     if not parts:

@@ -55,12 +55,11 @@ def recognize_format(path: Path) -> str | None:
     if _IOB_LINE.fullmatch(first):
         return "iob"
     rows = _read_rows(path)
+    if not rows or len(rows[0]) < 2:
+        return None
     # CoNLL-X has ten columns too, but other parts of speech.
-    if rows and all(
-        len(row) == 10 and _CONLLU_ID.fullmatch(row[0]) and row[3] in UPOS for row in rows
-    ):
-        return "conllu"
-    return "columns" if rows and len(rows[0]) > 1 else None
+    is_wide = len(rows[0]) == 10 and all(_CONLLU_ID.fullmatch(row[0]) for row in rows)
+    return "conllu" if is_wide and UPOS.issuperset(row[3] for row in rows) else "columns"
 
 
 def guess_columns(path: Path) -> Columns:

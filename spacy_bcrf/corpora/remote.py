@@ -44,12 +44,11 @@ def is_remote(path: Path) -> bool:
 
 def glob_files(pattern: Path) -> list[Path]:
     """Return the files that match a remote pattern, sorted."""
-    remote: Any = pattern
-    n = next((i for i, part in enumerate(remote.parts) if re.search(r"[*?[]", part)), None)
+    parts = pattern.parts
+    n = next((i for i, part in enumerate(parts) if re.search(r"[*?[]", part)), None)
     if n is None:
         return []
-    folder = remote.parents[len(remote.parts) - n - 1]
-    found = folder.glob("/".join(remote.parts[n:]))
+    found = pattern.parents[len(parts) - n - 1].glob("/".join(parts[n:]))
     return sorted(path for path in found if path.is_file())
 
 

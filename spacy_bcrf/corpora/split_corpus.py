@@ -28,20 +28,17 @@ def make_reader(
     limit: int = 0,
     augmenter: Callable | None = None,
 ) -> Callable[[Language], Iterator[Example]]:
-    """Return a corpus reader with the options of `spacy.Corpus.v1`.
+    """Return a corpus reader with the options of `spacy.Corpus.v1`. ValueError without a path.
 
     gold_preproc: read each sentence as a document, with the tokens of the file. max_length: split
     documents of so many tokens or more into sentences; 0 for none. A span that crosses a sentence
     start is left out, and the tokens of such an entity or ambiguous span are missing annotation.
     A warning counts documents and sentences of `max_length` tokens, which are left out.
-
-    ValueError without a path.
     """
     if path is None:
         raise ValueError("[Corpus] path is missing; expected a .spacy file or a folder of them")
-    return SplitCorpus(
-        path, gold_preproc=gold_preproc, max_length=max_length, limit=limit, augmenter=augmenter
-    )
+    options: Any = {"gold_preproc": gold_preproc, "max_length": max_length, "limit": limit}
+    return SplitCorpus(path, augmenter=augmenter, **options)
 
 
 class SplitCorpus(Corpus):

@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import srsly
 from spacy.attrs import ORTH  # type: ignore[import-not-found]
 from spacy.language import Language
 from spacy.strings import StringStore
@@ -39,8 +40,6 @@ ID_KEY, META_KEY = "id", "meta"
 
 MAX_DEPTH = 100
 """Largest depth of nested meta data. Python cannot write much deeper values, nor send them."""
-
-
 CONTAINER = 16
 """Memory of a list, an object or a number in meta data, in characters."""
 MAX_META = 2 * MAX_LINE
@@ -65,9 +64,8 @@ class TextColumns(NamedTuple):
 class TextRecord:
     """One document to annotate: a text, its words, or both.
 
-    id: the value of the id column, or the place. place: file and line, or file and row from 1.
-    spaces: whether a space follows each word. meta: all other columns, as JSON values; of Parquet
-    as the Python values of their types. meta_size: its memory, in characters.
+    id: of the id column, else the place. place: file and line, or row from 1. spaces: after words.
+    meta: all other columns, as JSON values, of Parquet as Python's. meta_size: in characters.
     """
 
     id: str | int
@@ -103,15 +101,11 @@ Advance = Callable[[int], object]
 """Receives the number of bytes read since its last call."""
 
 
-# Finding files
-
-
 def find_inputs(inputs: Sequence[str], output: Path | None = None) -> tuple[list[Path], int]:
     """Return the files of paths, folders, globs and URLs, and the number of other files in folders.
 
-    The files of a folder or glob are sorted, without files of `output`, the absolute path of a
-    run's folder, and names that start with a dot. ValueError for a path that does not exist or is
-    in `output`, an unknown extension, and a file that is given twice.
+    Files of a folder or glob are sorted, without dot files and those of `output`, an absolute path.
+    ValueError for a path that is missing or in `output`, an unknown extension, and repeated files.
     """
     files: list[Path] = []
     n_skipped = 0
@@ -122,14 +116,9 @@ def find_inputs(inputs: Sequence[str], output: Path | None = None) -> tuple[list
             raise ValueError(f"{name}: cannot be read: {describe(error)}") from None
         files += found
         n_skipped += n_others
-    for file in files:
-        if text_suffix(file) not in _READERS:
-            raise ValueError(
-                f"{file}: unknown extension {text_suffix(file)!r}; expected one of {KNOWN}, plain "
-                "or compressed"
-            )
     seen: set[Path] = set()
     for file in files:
+        _find_reader(file)
         if (resolved := file.resolve()) in seen:
             raise ValueError(f"{file}: is given twice; expected each input once")
         seen.add(resolved)
@@ -170,9 +159,6 @@ def _find_input(name: str, output: Path | None) -> tuple[list[Path], int]:
     return found, 0
 
 
-# Reading
-
-
 def read_records(
     path: Path,
     columns: TextColumns = TextColumns(),  # noqa: B008 (immutable)
@@ -191,12 +177,15 @@ def read_records(
     CorpusError for content that cannot be read further, UnreadableError if the system cannot read
     the file. ValueError if a table has no column of texts.
     """
-    read = _READERS.get(text_suffix(path))
-    if read is None:
+    yield from _find_reader(path)(path, columns, advance)
+
+
+def _find_reader(path: Path) -> "Reader":
+    if (suffix := text_suffix(path)) not in _READERS:
         raise ValueError(
-            f"{path}: unknown extension {text_suffix(path)!r}; expected one of {KNOWN}"
+            f"{path}: unknown extension {suffix!r}; expected one of {KNOWN}, plain or compressed"
         )
-    yield from read(path, columns, advance)
+    return _READERS[suffix]
 
 
 def _read_text(path: Path, columns: TextColumns, advance: Advance) -> Iterator[Item]:
@@ -452,8 +441,6 @@ def _read_docs(path: Path, columns: TextColumns, advance: Advance) -> Iterator[I
 
 
 def _read_user_data(data: bytes | None, place: str, words: list[str], spaces: list[bool]) -> Item:
-    import srsly
-
     kept = {} if data is None else srsly.msgpack_loads(data, use_list=False)
     key = kept.get(ID_KEY, place)
     if reason := _check_id(key, ID_KEY):
@@ -465,7 +452,8 @@ def _read_user_data(data: bytes | None, place: str, words: list[str], spaces: li
     return TextRecord(key, place, None, words, spaces, *meta)
 
 
-_READERS: dict[str, Callable[[Path, TextColumns, Advance], Iterator[Item]]] = {
+Reader = Callable[[Path, TextColumns, Advance], Iterator[Item]]
+_READERS: dict[str, Reader] = {
     ".txt": _read_text,
     ".jsonl": _read_json,
     ".ndjson": _read_json,

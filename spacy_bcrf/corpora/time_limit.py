@@ -43,12 +43,8 @@ def time_limit(seconds: float, by_signal: bool = True) -> Iterator[None]:
     can. In other threads, on Windows, and without `by_signal`, which takes the process's timer,
     only the tokenizers of `watch_tokenizer`.
     """
-    by_signal = (
-        by_signal
-        and seconds > 0
-        and hasattr(signal, "setitimer")
-        and threading.current_thread() is threading.main_thread()
-    )
+    is_main = threading.current_thread() is threading.main_thread()
+    by_signal = by_signal and seconds > 0 and is_main and hasattr(signal, "setitimer")
     _deadline.time, _deadline.seconds = time.monotonic() + (seconds or float("inf")), seconds
     old = signal.signal(signal.SIGALRM, _deadline.check) if by_signal else None
     try:

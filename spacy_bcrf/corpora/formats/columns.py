@@ -36,8 +36,7 @@ def read_columns(
 
     word_column, tag_column: columns of the word and the part-of-speech tag (`_` if missing),
         counted from 1, or from the end as -1, -2; 0 for none.
-    ent_columns: columns of entity or chunk tags (`_` or `-` if missing), a column a layer of
-        entities that may overlap; 0 for none.
+    ent_columns: columns of entity tags (`_` or `-` if missing), a layer each; 0 for none.
     on_malformed: receives the first error of a sentence with a row of other columns, without a word
         or not UTF-8. If it returns, the sentence is skipped.
     drop_words: leave out such a row alone, unless its sentence has no other.
@@ -69,10 +68,8 @@ def read_columns(
             else:
                 error = error or bad
             continue
-        is_source = (
-            is_short and not rows and line.text.startswith("#\t") and line.text.count("\t") == 1
-        )
-        if is_source or not is_row(line, tabs):
+        is_source = line.text.startswith("#\t") and line.text.count("\t") == 1
+        if (is_source and is_short and not rows) or not is_row(line, tabs):
             if not rows and sentence.dropped:
                 error = sentence.dropped[0]
             if error is not None:
@@ -131,14 +128,10 @@ def _fill(
 
 def is_row(line: Line, tabs: bool) -> bool:
     """Return whether a line is neither blank nor a comment, nor starts a document."""
-    return not (
-        not line.text.strip(" \t")
-        or _DOCUMENT.match(line.text)
-        or (
-            line.text.startswith("#")
-            and (_COMMENT.match(line.text) or (tabs and "\t" not in line.text))
-        )
-    )
+    text = line.text
+    if not text.strip(" \t") or _DOCUMENT.match(text):
+        return False
+    return not (text.startswith("#") and (_COMMENT.match(text) or (tabs and "\t" not in text)))
 
 
 def split_row(line: Line, tabs: bool) -> list[str]:

@@ -31,8 +31,7 @@ def read_conllu(
     """Yield the sentences of a CoNLL-U file, one token for each syntactic word.
 
     tag: the column of the tag, "upos" or "xpos"; `_` means missing annotation.
-    ent_key: key of the entity tag in MISC, empty for a tag without a key; `_`, `-` or no key means
-        missing annotation.
+    ent_key: of the entity tag in MISC, empty for a tag without one; `_`, `-` or none is missing.
     on_malformed: receives the first error of a sentence. If it returns, the sentence is skipped.
 
     If the words of a multiword range (3-4) do not make up its form ("du": de le), the spaces of the

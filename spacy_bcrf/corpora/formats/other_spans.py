@@ -40,11 +40,10 @@ _MISSING = ("", "-", "_", None, -100)
 def translate_spans(
     fields: dict[str, Any], tags: Sequence[str] = (), spans_key: str | None = None
 ) -> list[Any] | None:
-    """Return the spans of an object, None if it has none under any name.
+    """Return the spans of an object, None if it has none under any name, see `jsonl.read_record`.
 
-    tags: the names of the tags in the order of their ids. spans_key: the group of `Doc.to_json`. A
-    missing tag gives a span `{"missing": i}`. Problem if the object has spans under several names,
-    lists that may be annotation under other names, or tags that are no tags of entities.
+    A missing tag gives a span `{"missing": i}`. Problem if the object has spans under several
+    names, lists that may be annotation under other names, or tags that are no tags of entities.
     """
     groups = fields.get("spans")
     if isinstance(groups, dict) and (groups or "ents" in fields):
@@ -116,14 +115,10 @@ def _may_be_spans(value: Any) -> bool:
         return any(
             isinstance(inner, list) and inner for key, inner in value.items() if key != "choices"
         )
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and (
-            any(isinstance(item, dict | list) for item in value)
-            or all(isinstance(item, str) and _TAG.fullmatch(item) for item in value)
-        )
-    )
+    if not isinstance(value, list) or not value:
+        return False
+    are_tags = all(isinstance(item, str) and _TAG.fullmatch(item) for item in value)
+    return are_tags or any(isinstance(item, dict | list) for item in value)
 
 
 def _read_tags(name: str, tags: list[Any], tokens: Any, names: Sequence[str]) -> list[Any]:
