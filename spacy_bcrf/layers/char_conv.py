@@ -40,9 +40,8 @@ def CharConvEmbed(
     """Embed each token by its word and by a convolution over its characters.
 
     A token's vector is the word's embedding, followed by the maxima over the word's characters of
-    `filters` convolution filters (ReLU), as in Corro et al. (2025, Appendix I). `width`, the width
-    of the vectors, is the paper's; the other sizes are ours. Use it as the `embed` of
-    `spacy.Tok2Vec.v2`.
+    `filters` convolution filters (ReLU), as in Corro et al. (2025, Appendix I). Only the `width` of
+    the vectors is the paper's. Use it as the `embed` of `spacy.Tok2Vec.v2`.
 
     rows, char_rows: table sizes of the hashed embeddings of words (ORTH) and characters.
     char_width: width of the character embeddings. window: neighbouring characters on each side that
@@ -120,22 +119,20 @@ def _distinct_words(
     tokens = np.concatenate([doc.to_array("ORTH") for doc in docs])
     orths, first, word_of_token = np.unique(tokens, return_index=True, return_inverse=True)
     # Documents of a batch may have different vocabularies.
-    doc_of_word = np.searchsorted(np.cumsum(lengths), first, side="right")
-    texts = [
-        docs[i].vocab.strings[orth]
-        for i, orth in zip(doc_of_word.tolist(), orths.tolist(), strict=True)
-    ]
+    doc_of_word = np.searchsorted(np.cumsum(lengths), first, side="right").tolist()
+    pairs = zip(doc_of_word, orths.tolist(), strict=True)
+    texts = [docs[i].vocab.strings[orth] for i, orth in pairs]
     return orths, texts, word_of_token.astype("int32")
 
 
 def _character_ids(ops: Any, texts: list[str], max_chars: int) -> Ragged:
     """Return the code points of each word between the marks of its start and end."""
-    head = max_chars - max_chars // 2
-    tail = max_chars - head
-    marked = [
-        _START + (text if len(text) <= max_chars else text[:head] + text[len(text) - tail :]) + _END
-        for text in texts
+    tail = max_chars // 2
+    cuts = [(max_chars - tail, len(text) - tail) for text in texts]
+    cut = [
+        x if len(x) <= max_chars else x[:a] + x[b:] for x, (a, b) in zip(texts, cuts, strict=True)
     ]
+    marked = [f"{_START}{text}{_END}" for text in cut]
     codes = np.frombuffer("".join(marked).encode("utf-32-le"), dtype="<u4")
     lengths = ops.asarray1i([len(text) for text in marked])
     return Ragged(ops.asarray(codes.astype("uint64")), lengths)

@@ -15,8 +15,7 @@ def MultiHashEmbed(
     include_static_vectors: bool = False,
     cache_size: int = CACHE_SIZE,
 ) -> Model[list[Doc], list[Floats2d]]:
-    """spaCy's `MultiHashEmbed.v2` with compiled kernels. `include_static_vectors` has a default
-    here.
+    """spaCy's `MultiHashEmbed.v2` with compiled kernels, by default without static vectors.
 
     cache_size: number of words, distinct by attributes, whose embeddings stay between predictions.
     """

@@ -48,11 +48,9 @@ def get_decoder(name: str, objective: object) -> Decoder:
         inference: Inference = MeanField(int(match[1]))
     elif match := _BCRF.fullmatch(known):
         relaxation: Any = match["relaxation"] or 1.0
-        inference = BCRF(
-            int(match["n_iter"]),
-            relaxation if relaxation == "auto" else float(relaxation),
-            flow=match["flow"] or "outgoing",  # type: ignore[arg-type]
-        )
+        relaxation = relaxation if relaxation == "auto" else float(relaxation)
+        flow: Any = match["flow"] or "outgoing"
+        inference = BCRF(int(match["n_iter"]), relaxation, flow=flow)
     else:
         raise ValueError(
             f"unknown decoder {name!r}; expected one of {', '.join(DECODERS)}, where N is a number "

@@ -30,8 +30,6 @@ Transitions = Literal["shared", "pairwise"]
 
 # Names of the layers that a head may have, in this order.
 _PAIRWISE, _HIDDEN = "pairwise", "relu"
-# The attribute with the number of chains side by side; none for one chain.
-_CHAINS = "n_chains"
 
 InT = list[Floats2d]
 OutT = Potentials
@@ -56,9 +54,8 @@ def make_head(
     transitions (nO, nO) `[from, to]`. C chains side by side, see `chain.side_by_side`, share
     transitions (nO / C, nO / C).
 
-    name: name of the layer. objective: training objective of the potentials.
-    nO, nI: number of tags and width of the token vectors; None infers them.
-    decoder: name of the decoder, see `decoding.DECODERS`.
+    name: of the layer. objective: of training. nO, nI: number of tags and width of the token
+        vectors; None infers them. decoder: see `decoding.DECODERS`.
     transitions: "shared" or "pairwise"; "pairwise" adds the scores of a `Pairwise` layer.
     transition_width: width of the hidden layer of `Pairwise`.
     hidden_width: width of a hidden layer (ReLU) that scores tags, as the multilayer perceptron of
@@ -66,8 +63,7 @@ def make_head(
     scale: factor from scores to potentials.
 
     The model has the attributes of `output_attrs` and `scale`. What its `constraints` forbid has
-    potential -inf: probability and gradient zero, and no decoder emits it. Raises ValueError for an
-    option out of range.
+    potential -inf, and no decoder emits it. ValueError for an option out of range.
     """
     # A config can hold numbers as strings, such as "inf".
     scale = float(scale)
@@ -156,8 +152,7 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
     for name, shape in param_shapes(model).items():
         model.set_param(name, model.ops.alloc(shape, dtype="float32"))
     if _PAIRWISE in layers:
-        n_states = nO // model.attrs.get(_CHAINS, 1)
-        layers[_PAIRWISE].set_dim("nO", n_states, force=True)
+        layers[_PAIRWISE].set_dim("nO", nO // model.attrs.get("n_chains", 1), force=True)
     for layer in model.layers:
         layer.set_dim("nI", nI)
         layer.initialize()
@@ -167,7 +162,7 @@ def param_shapes(model: Model[InT, OutT]) -> dict[str, tuple[int, ...]]:
     nO, width, layers = model.get_dim("nO"), model.get_dim("nI"), _layers_by_name(model)
     if _HIDDEN in layers:
         width = layers[_HIDDEN].get_dim("nO")
-    n_states = nO // model.attrs.get(_CHAINS, 1)
+    n_states = nO // model.attrs.get("n_chains", 1)  # none for one chain
     shapes = {"W": (nO, width), "b": (nO,), "transitions": (n_states, n_states)}
     return {**shapes, "start": (nO,), "end": (nO,)}
 
@@ -177,14 +172,14 @@ def resize_head(
 ) -> Model[InT, OutT]:
     """Return a head with nO tags that keeps the parameters of the old tags. New tags come last.
 
-    n_chains: number of chains side by side; new tags are those of new chains. `chain.label_resize`
-    defines initial parameters. A head with parameters becomes a new layer, because an optimizer
-    keeps its state by layer. ValueError if nO is smaller than the number of tags.
+    n_chains: of chains side by side, whose tags are new. Initial parameters: `chain.label_resize`.
+    A head with parameters becomes a new layer, because an optimizer keeps its state by layer.
+    ValueError if nO is smaller than the number of tags.
     """
     old = model.maybe_get_dim("nO")
     matching = matching_tags(model.name, nO if old is None else old, nO, tags_per_label)
     if n_chains > 1:
-        model.attrs[_CHAINS] = n_chains
+        model.attrs["n_chains"] = n_chains
     if not len(matching) or not model.has_param("W"):
         model.set_dim("nO", nO, force=True)
         return model

@@ -13,9 +13,10 @@ from thinc.types import Floats2d
 from bcrf.chain import Potentials
 from bcrf.linear.learner import OnlineSettings
 
-from . import potential_sum
 from .linear_chain import make_chain, make_linear_chain, sparse_chain
 from .network import SequenceLabeler
+from .potential_sum import init as init_sum
+from .potential_sum import make_sum
 
 
 def Hybrid(
@@ -52,25 +53,12 @@ def Hybrid(
     if not math.isfinite(weight):
         raise ValueError(f"sparse_weight must be finite, got {weight}")
     settings = OnlineSettings("crf", optimizer="adagrad", averaged=False, rate=rate, l2=l2)
-    sparse = make_chain(
-        templates,
-        settings,
-        gazetteers,
-        clusters,
-        min_freq=min_freq,
-        feature_dropout=feature_dropout,
-        two_pass=two_pass,
-        scores=scores,
-    )
-    decoder = head.attrs["decoder"].name
-    model = potential_sum.make_sum(
-        "hybrid",
-        [SequenceLabeler(tok2vec, head), make_linear_chain(sparse, decoder)],
-        [1.0, weight],
-        head.attrs["objective"],
-        decoder,
-        learned=sparse_weight == "learned",
-    )
+    options: Any = {"min_freq": min_freq, "feature_dropout": feature_dropout, "two_pass": two_pass}
+    sparse = make_chain(templates, settings, gazetteers, clusters, scores=scores, **options)
+    decoder, objective = head.attrs["decoder"].name, head.attrs["objective"]
+    parts = [SequenceLabeler(tok2vec, head), make_linear_chain(sparse, decoder)]
+    is_learned = sparse_weight == "learned"
+    model = make_sum("hybrid", parts, [1.0, weight], objective, decoder, is_learned)
     model.set_ref("tok2vec", tok2vec)
     if head.has_dim("nO"):
         model.set_dim("nO", head.get_dim("nO"))
@@ -90,7 +78,7 @@ def init(
 
     ValueError for other tags, templates or architectures, damaged files and untrained features.
     """
-    potential_sum.init(model, X)
+    init_sum(model, X)
     tags = model.attrs["tags"]
     neural, sparse = model.layers
     if init_neural is not None:

@@ -64,16 +64,9 @@ def LinearChain(
             "learns. Remove the setting",
             stacklevel=2,
         )
-    sparse = make_chain(
-        templates,
-        OnlineSettings(**online),
-        gazetteers,
-        clusters,
-        min_freq=min_freq,
-        feature_dropout=feature_dropout,
-        two_pass=two_pass,
-        scores=scores,
-    )
+    settings = OnlineSettings(**online)
+    options: Any = {"min_freq": min_freq, "feature_dropout": feature_dropout, "two_pass": two_pass}
+    sparse = make_chain(templates, settings, gazetteers, clusters, scores=scores, **options)
     return make_linear_chain(sparse, decoder)
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from spacy.tokens import Doc
 from thinc.api import Model
@@ -11,7 +11,6 @@ from thinc.types import Floats1d
 
 from bcrf import chain
 from bcrf.chain import Constraints, Potentials
-from bcrf.kernels import Array
 
 from .linear_chain import sparse_chain, sparse_chains
 from .protocol import Hooks, Objective, attach, get_hooks, output_attrs
@@ -61,9 +60,7 @@ def make_sum(
     decoder: str,
     learned: bool = False,
 ) -> Model[list[Doc], Potentials]:
-    """Build a sum of potentials. learned: whether the optimizer learns the parameter `weights`
-    (K,).
-    """
+    """Build a sum of potentials. learned: whether the optimizer learns the weights (K,)."""
     for part in parts:
         get_hooks(part)
     model: Model[list[Doc], Potentials] = Model(
@@ -80,11 +77,10 @@ def make_sum(
 
 
 def sum_potentials(parts: Sequence[Potentials], weights: Sequence[float]) -> Potentials:
-    unary, transitions = (
-        sum(w * scores for w, scores in zip(weights, arrays, strict=True))
-        for arrays in zip(*((p.unary, p.transitions) for p in parts), strict=True)
-    )
-    return parts[0].with_scores(cast(Array, unary), cast(Array, transitions))
+    pairs = list(zip(weights, parts, strict=True))
+    unary: Any = sum(weight * part.unary for weight, part in pairs)
+    transitions: Any = sum(weight * part.transitions for weight, part in pairs)
+    return parts[0].with_scores(unary, transitions)
 
 
 def weight_gradients(gradient: Potentials, parts: Sequence[Potentials]) -> list[float]:
@@ -136,13 +132,9 @@ def forward(
     found, backprops = zip(
         *(call_part(part, docs, is_train, constraints) for part in model.layers), strict=True
     )
-    parts = [
-        # A sparse chain computes on the CPU.
-        Potentials.deferred(
-            ops.asarray(p.unary), ops.asarray(p.transitions), ops.asarray(p.lengths), ops.xp
-        )
-        for p in found
-    ]
+    # A sparse chain computes on the CPU.
+    arrays = (map(ops.asarray, (p.unary, p.transitions, p.lengths)) for p in found)
+    parts = [Potentials.deferred(*of_part, ops.xp) for of_part in arrays]
 
     def backprop(gradient: Potentials) -> list[Doc]:
         for weight, part, get_dx in zip(weights, parts, backprops, strict=True):

@@ -43,10 +43,9 @@ class Hooks:
     is_ready: () returns whether the output layer has weights. resize: (n_tags, tags_per_label,
     n_chains) sets the number of tags of all chains side by side, see `chain.label_resize`. columns:
     () returns the attributes of tokens that layers read from a `DocBatch`. start_counting: ()
-    returns a function that counts the features of a batch, all before `initialize`; None for a
-    network, which `initialize` shows a sample. learn: (docs, gold, lattice) makes one online step
-    per document and returns the sum of the losses; gold is int32 (N,) or bool (N, T), lattice bool
-    (N, T) or None. None for a model that learns from gradients.
+    returns a function that counts the features of a batch, all before `initialize`. learn: (docs,
+    gold, lattice) makes one online step per document and returns the sum of the losses; gold is
+    int32 (N,) or bool (N, T), lattice bool (N, T) or None. Networks have neither of both.
     """
 
     is_ready: Callable[[Model], bool]
@@ -93,7 +92,10 @@ def get_hooks(model: Model) -> Hooks:
 
 
 class LabelingModel:
-    """A component's view of a Thinc model from documents to potentials."""
+    """A component's view of a Thinc model from documents to potentials.
+
+    inference: of all probabilities: the objective, or a CRF if that has none. columns: see `Hooks`.
+    """
 
     def __init__(self, name: str, model: Model) -> None:
         """name: the component's name, for errors. ValueError for a model without potentials."""
@@ -105,9 +107,7 @@ class LabelingModel:
         self.model = model
         self.objective: Objective = self.output_layer.attrs["objective"]
         self.inference = self.objective if isinstance(self.objective, Inference) else CRF()
-        """The inference of all probabilities: the objective, or a CRF if that has none."""
         self.columns = self.hooks.columns(model)
-        """The attributes of tokens that layers of the model read from a `DocBatch`."""
 
     @property
     def output_layer(self) -> Model:

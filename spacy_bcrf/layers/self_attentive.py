@@ -41,9 +41,8 @@ def SelfAttentiveEncoder(
     depth: number of layers. With 0 the token vectors are the embeddings, without positions.
     heads, feed_forward: attention heads and feed-forward width of a layer. heads must divide width.
     positions: position embeddings, added to the token embeddings.
-    window: number of tokens that attend to one another. A longer document is split into windows
-        that overlap by half, and positions count from the start of a window. A token's vector comes
-        from the window in which it is farthest from the nearer end. Memory is linear in the length.
+    window: number of tokens that attend to one another, with positions of their own, see
+        `torch_attention.split_into_windows`. Memory is linear in the length of a document.
     attrs, rows: token attributes, and the table size of each attribute's hashed embedding. The
         token embedding is the sum over attributes. Use ["ORTH"] if tokens are characters.
 

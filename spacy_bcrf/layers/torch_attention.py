@@ -66,13 +66,9 @@ class AttentionLayer(nn.Module):
         """Map X (B, L, width) to new vectors; is_token: bool (B, 1, 1, L), false for padding."""
         split = self.query_key_value(self.norm(X)).unflatten(2, (3, self.heads, -1))
         query, key, value = split.permute(2, 0, 3, 1, 4)
-        mixed = scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=None if is_token.all() else is_token,
-            dropout_p=self.dropout.p if self.training else 0.0,
-        )
+        mask = None if is_token.all() else is_token
+        rate = self.dropout.p if self.training else 0.0
+        mixed = scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate)
         X = X + self.dropout(self.merge(mixed.transpose(1, 2).flatten(2)))
         return X + self.dropout(self.feed_forward(X))
 

@@ -30,7 +30,6 @@ def compile_layers(model: Model, cache_size: int | None = None) -> Layers:
 
     cache_size: number of distinct words whose embeddings a layer without static vectors keeps
     between predictions. None keeps the number of layers that are compiled already, else CACHE_SIZE.
-
     A layer notices changed parameters, except single rows of embedding tables that code writes in
     place: then call `compile_layers` again. Raises ValueError for a negative `cache_size`, and for
     a parameter that is not finite; earlier layers run compiled then.

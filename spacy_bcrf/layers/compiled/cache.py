@@ -20,11 +20,7 @@ class Cache:
         self.size = 0
 
     def has(self, tables: list[Any], learns: bool) -> bool:
-        """Return whether the embeddings are of these tables.
-
-        Of arrays that no optimizer writes into only a sample is read: reading all would take
-        longer.
-        """
+        """Return whether the embeddings are of these tables; a sample tells if nothing learns."""
         if not learns and all(map(is_, tables, self._tables)):
             return kernels.fingerprint(tables, sample=True) == self._sample
         if kernels.fingerprint(tables) != self._mark:
