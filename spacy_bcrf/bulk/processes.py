@@ -48,7 +48,7 @@ class _Processes:
     def wait(self) -> tuple[Any, Finished | BulkError | Died | None]:
         worker: Any = wait(list(self.children))[0]
         try:
-            return worker, self.children[worker].receive()
+            return worker, worker.recv()
         except (EOFError, OSError):
             return worker, Died(self.children.pop(worker).stop())
 
@@ -99,10 +99,6 @@ class Child:
                 time.sleep(0.2)
             finally:
                 child.close()
-
-    def receive(self) -> Any:
-        """Return the next message. EOFError or OSError if the process has died."""
-        return self.connection.recv()
 
     def send(self, message: Any) -> None:
         """Send a message. The next `receive` finds a dead process."""

@@ -92,7 +92,7 @@ def convert(
             writer.add(doc)
         n_skipped = counts.skipped.total()
         n_records = counts.records - counts.ignored.total()
-        most = n_records if skip_malformed else 0
+        most: float = n_records if skip_malformed else 0
         if skip_malformed is None and not conversion.n_skipped_sentences:
             most = MOST_SKIPPED * (n_records - conversion.n_sentences)
         wrong = ""

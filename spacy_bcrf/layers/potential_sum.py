@@ -133,8 +133,8 @@ def forward(
         *(call_part(part, docs, is_train, constraints) for part in model.layers), strict=True
     )
     # A sparse chain computes on the CPU.
-    arrays = (map(ops.asarray, (p.unary, p.transitions, p.lengths)) for p in found)
-    parts = [Potentials.deferred(*of_part, ops.xp) for of_part in arrays]
+    arrays = ([*map(ops.asarray, (p.unary, p.transitions, p.lengths)), ops.xp] for p in found)
+    parts = [Potentials.deferred(*of_part) for of_part in arrays]
 
     def backprop(gradient: Potentials) -> list[Doc]:
         for weight, part, get_dx in zip(weights, parts, backprops, strict=True):

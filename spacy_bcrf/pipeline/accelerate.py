@@ -30,9 +30,8 @@ def accelerate(nlp: Language, cache_size: int | None = None) -> Accelerated:
     It swaps functions of hashed embeddings and Maxout window encoders in all components, disabled
     ones too, such as spaCy's `tok2vec`, `ner`, `tagger` and `parser`. Parameters stay, so
     `nlp.to_disk` writes a pipeline that spaCy alone loads. Outputs differ by rounding. cache_size
-    and writes into embedding tables: see `compile_layers`. Raises ValueError, which names the
-    component, if a parameter is not finite. Warns if it does not recognize the layers of the
-    installed Thinc.
+    and writes into embedding tables: see `compile_layers`. ValueError names a component with a
+    parameter that is not finite. Warns if it does not recognize the layers of the installed Thinc.
 
     >>> import spacy, spacy_bcrf
     >>> nlp = spacy.blank("en")

@@ -1,6 +1,7 @@
 """Thresholds on exact posteriors: dropped predictions, and the candidates of a recall promise."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +37,7 @@ def drop_uncertain(
 
 
 def precision_thresholds(
-    name: str,
-    labels: Sequence[str],
-    control: Control | None,
-    threshold: float | dict[str, float],
+    name: str, labels: Sequence[str], control: Control | None, threshold: float | dict[str, float]
 ) -> NDArray[np.float64]:
     """Return the least posterior of a prediction by label, 0 for any. ValueError for others.
 
@@ -68,8 +66,8 @@ def find_candidates(predicted: Predicted, control: Control) -> list[list[Candida
         return [[] for _ in docs]
     starts, ends, labels, p = codec.candidates(posterior, float(minimum.min()), ops)
     likely = p >= minimum[labels]
-    found = split_spans(docs, starts[likely], ends[likely], labels[likely], p[likely])
-    return [list(of_doc) for of_doc in found]
+    found: Any = split_spans(docs, starts[likely], ends[likely], labels[likely], p[likely])
+    return found
 
 
 def write_candidates(doc: Doc, labels: Sequence[str], candidates: Sequence[CandidateSpan]) -> None:

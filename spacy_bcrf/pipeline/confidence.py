@@ -130,8 +130,7 @@ def _annotate_probability(predicted: Predicted, user_data: list[UserData]) -> No
     labeling = ops.asarray(tags.clip(min=0))
     logs = path_scores(posterior, labeling) - CRF().log_partition(posterior)
     values = np.exp(by_document(ops.to_numpy(logs), codec)).clip(max=1).tolist()
-    for data, value, of_doc in zip(
-        user_data, values, np.split(tags, codec.n_chains * lengths.cumsum()[:-1]), strict=True
-    ):
+    by_doc = np.split(tags, codec.n_chains * lengths.cumsum()[:-1])
+    for data, value, of_doc in zip(user_data, values, by_doc, strict=True):
         is_unknown = (of_doc == UNKNOWN).any()
         data[make_key("sequence_probability")] = None if is_unknown else value

@@ -31,7 +31,7 @@ def explain_name(error: Exception) -> str:
     message = " ".join(str(error).split())
     if errors := getattr(error, "errors", None):  # spaCy's has all values of the block too
         return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in errors)
-    if "section headers" in message or "parsing errors" in message or "[E985]" in message:
+    if any(x in message for x in ("section headers", "parsing errors", "[E985]")):
         line = re.search(r"line:? (\d+)", message)
         where = f"line {line[1]} is no section and no setting" if line else "it has no block [nlp]"
         return f"is no training config (.cfg): {where}"

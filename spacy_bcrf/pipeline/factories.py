@@ -42,6 +42,8 @@ TAGGER_MODEL = {**LINEAR_CHAIN, "templates": "pos"}
 # recall is low.
 NER_MODEL = {**LINEAR_CHAIN, "templates": "ner", "objective": "crf", "feature_dropout": 0.2}
 CHUNKER_MODEL = {**LINEAR_CHAIN, "templates": "chunking"}
+# As names of options and as in `annotation.partial`, whose import would slow down every `Language`.
+PARTIAL_KEYS = {f"{kind}_spans_key": f"{kind}_spans" for kind in ("incorrect", "ambiguous")}
 
 
 def _register(
@@ -117,11 +119,7 @@ make_ner = _register(
     ".span_recognizers:EntityRecognizer",
     ".codecs.entities:EntityCodec",
     EntitySettings,
-    {
-        "scheme": "BILUO",
-        "incorrect_spans_key": "incorrect_spans",
-        "ambiguous_spans_key": "ambiguous_spans",
-    },
+    {"scheme": "BILUO", **PARTIAL_KEYS},
     model=NER_MODEL,
     scorer="spacy.ner_scorer.v1",
     assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
@@ -143,14 +141,7 @@ make_spans = _register(
     ".span_recognizers:OverlappingSpanRecognizer",
     ".codecs.overlapping:OverlappingCodec",
     Settings,
-    {
-        "scheme": "BILUO",
-        "spans_key": "sc",
-        "layers": None,
-        "exclusive": [],
-        "incorrect_spans_key": "incorrect_spans",
-        "ambiguous_spans_key": "ambiguous_spans",
-    },
+    {"scheme": "BILUO", "spans_key": "sc", "layers": None, "exclusive": [], **PARTIAL_KEYS},
     model=NER_MODEL,
     scorer="spacy.spancat_scorer.v1",
     assigns=["doc.spans"],
@@ -168,12 +159,8 @@ make_segmenter = _register(
     leave_out=("threshold", "control"),
     assigns=["token.tag", "token.pos"],
     default_score_weights={
-        "token_acc": None,
-        "token_p": None,
-        "token_r": None,
-        "token_f": 0.0,
-        "tagged_token_p": 0.0,
-        "tagged_token_r": 0.0,
+        **dict.fromkeys(("token_acc", "token_p", "token_r")),
+        **dict.fromkeys(("token_f", "tagged_token_p", "tagged_token_r"), 0.0),
         "tagged_token_f": 1.0,
     },
     retokenizes=True,

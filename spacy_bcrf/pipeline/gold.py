@@ -90,12 +90,9 @@ def read_gold(codec: Codec, examples: Sequence[Example], model: LabelingModel) -
             problems.setdefault(i, find_cause(codec, examples[i]))
     for i in problems:
         by_doc[i][:] = True if tags.dtype == bool else UNKNOWN
-    kept = [
-        Rejection(sequence, ops.asarray(wrong))
-        for sequence, wrong in rejected
-        if sequence // n_chains not in problems
-    ]
-    return Gold(ops.asarray(tags), problems, kept, lattice, n_chains)
+    kept = [(i, wrong) for i, wrong in rejected if i // n_chains not in problems]
+    rejections = [Rejection(i, ops.asarray(wrong)) for i, wrong in kept]
+    return Gold(ops.asarray(tags), problems, rejections, lattice, n_chains)
 
 
 def find_lattice(codec: Codec, docs: Sequence[Doc]) -> Bools | None:

@@ -25,9 +25,8 @@ def find_damaged(folder: str | Path) -> Path:
 def _check_weights(name: str, model: Model) -> None:
     """Raise ValueError if a layer of a loaded model lacks weights, or if their shapes differ."""
     for node in model.walk():
-        damage = []
-        if missing := [param for param in node.param_names if not node.has_param(param)]:
-            damage.append(f"has no {', '.join(missing)}")
+        missing = [param for param in node.param_names if not node.has_param(param)]
+        damage = [f"has no {', '.join(missing)}"] * bool(missing)
         for param, shape in {} if missing else _weight_shapes(node).items():
             if (found := node.get_param(param).shape) != shape:
                 damage.append(f"has {param} of shape {found}, expected {shape}")
@@ -47,19 +46,16 @@ WEIGHT_AXES = {
     "static_vectors": {"W": "nO nM"},
     "pairwise": {"W": "2 nH nI", "V": "nO nO nH", "b": "nH"},
 }
-"""Layers by name: the dimensions of their weights, or numbers."""
+"""Layers by name: the dimensions of their weights, or 2."""
 
 
 def _weight_shapes(node: Model) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the weights of a head, or of a layer in WEIGHT_AXES."""
     if "transitions" in node.param_names:
         return param_shapes(node)
-    axes = WEIGHT_AXES.get(node.name, {})
-    return {
-        param: tuple(int(x) if x.isdecimal() else node.get_dim(x) for x in axes[param].split())
-        for param in axes
-        if param in node.param_names
-    }
+    given = WEIGHT_AXES.get(node.name, {}).items()
+    axes = {param: names.split() for param, names in given if param in node.param_names}
+    return {p: tuple(2 if x == "2" else node.get_dim(x) for x in axes[p]) for p in axes}
 
 
 def check_loaded(

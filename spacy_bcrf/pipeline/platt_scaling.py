@@ -62,8 +62,8 @@ class PlattScaling:
     ) -> "PlattScaling":
         """Fit the maps of M predictions. confidence, correct: (M,). keys: their labels or lengths.
 
-        A group of MIN_GROUP predictions or more, right and wrong ones, has a map of its own. The
-        last map is of all others, or of all if they are too few.
+        A group of MIN_GROUP predictions or more, right and wrong ones, has a map of its own, and
+        all others have the last one, of all if they are too few.
         """
         names = np.array(keys, dtype=object)
         groups, maps = [], []

@@ -18,14 +18,7 @@ from spacy_bcrf.annotation.display import html_table
 from .codecs.codec import Predictions
 from .confidence import by_document
 from .prediction import BATCH_SIZE, Component
-from .uncertainty import (
-    MEASURES,
-    MIN_CANDIDATE,
-    UNITS,
-    measure_documents,
-    measure_entities,
-    measure_tokens,
-)
+from .uncertainty import MEASURES, MIN_CANDIDATE, UNITS, measure_entities, measure_labelings
 
 MORE = 4
 """`nbest` of several layers reads so many times n labelings, since some have the same spans."""
@@ -69,9 +62,7 @@ class Candidates(list[Candidate]):
     """The possible spans of a document, in order of the text. A notebook shows a table."""
 
     def _repr_html_(self) -> str:
-        rows = [
-            (f"{p:.3f}", span.label_, span.text, str(span.start), str(span.end)) for span, p in self
-        ]
+        rows = [(f"{p:.3f}", x.label_, x.text, str(x.start), str(x.end)) for x, p in self]
         return html_table(("probability", "label", "text", "start", "end"), rows)
 
 
@@ -132,9 +123,9 @@ class PosteriorQueries(Component):
     ) -> NDArray[np.float64]:
         """Return the uncertainty (B,) of each document, for active learning.
 
-        by: "entropy", "confidence" or "margin". per: "token" or "document", of labelings, see
-        `measure_tokens` and `measure_documents`; "entity", the mean over possible entities, see
-        `measure_entities`. ValueError for other names, and for "entity" without spans.
+        by: "entropy", "confidence" or "margin". per: "token" or "document", see
+        `measure_labelings`; "entity", the mean over possible entities, see `measure_entities`.
+        ValueError for other names, and for "entity" without spans.
         """
         _check_name(self.name, "uncertainty", by, MEASURES)
         _check_name(self.name, "the unit of uncertainty", per, UNITS)
@@ -159,8 +150,7 @@ class PosteriorQueries(Component):
                 by_sequence = split_spans(sequences, *map(ops.to_numpy, spans))
                 found.append(measure_entities(by_sequence, by, codec.n_chains))
             else:
-                measure = measure_tokens if per == "token" else measure_documents
-                found.append(ops.to_numpy(measure(posterior, by, codec.n_chains)))
+                found.append(ops.to_numpy(measure_labelings(posterior, by, per, codec.n_chains)))
         return np.concatenate(found)
 
     def compare_with_gold(

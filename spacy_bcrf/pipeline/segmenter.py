@@ -39,8 +39,8 @@ def score_words(
                 {word for word in gold.items() if word[1]},
             )
     scores = Scorer.score_tokenization(examples)
-    for name, key in (("precision", "p"), ("recall", "r"), ("fscore", "f")):
-        scores[f"tagged_token_{key}"] = getattr(tagged, name) if len(tagged) else None
+    for name in ("precision", "recall", "fscore"):
+        scores[f"tagged_token_{name[0]}"] = getattr(tagged, name) if len(tagged) else None
     return scores
 
 
@@ -64,8 +64,7 @@ class Segmenter(SpanQueries, SequenceLabeler):
         """Yield the words of each text, the same as `[word.text for word in nlp(text)]`.
 
         The tokens of `nlp` must be those of `CharTokenizer`. A sparse chain over characters alone
-        makes no documents: three to four times as fast. ValueError for a text with a lone
-        surrogate.
+        makes no documents: three to four times as fast. ValueError for a lone surrogate.
         """
         tokenizer = CharTokenizer(self.vocab)
         for batch in minibatch(texts, batch_size):

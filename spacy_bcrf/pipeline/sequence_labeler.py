@@ -42,6 +42,7 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
     """Predict the best label sequence of each document, one of T tags per token.
 
     The codec says how a Doc stores the tags, the model computes potentials. N tokens, B documents.
+    loss_terms: additional losses, added to the objective's loss and to those of the settings.
     """
 
     annotate = Setting[tuple[str, ...]]()
@@ -70,13 +71,11 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
         self.cfg: dict[str, Any] = {"labels": [], "changed": "{}", **codec.settings, **codec.state}
         self._view = LabelingModel(name, model)
         self.loss_terms: list[LossTerm] = []
-        """Additional losses, added to the objective's loss and to those of the settings."""
         self._has_warned = self._has_learned = False
         # `nlp.resume_training` sets it to a copy of the model.
         self._rehearsal_model: Model[list[Doc], Potentials] | None = None
         self._set_labels()
-        self.typed_settings = settings
-        """All settings but the decoder, which the model has."""
+        self.typed_settings = settings  # without the decoder, which the model has
         settings.check(name, codec)
         self._terms = self._apply(settings)
         self._configured = self.settings

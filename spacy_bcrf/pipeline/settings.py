@@ -38,11 +38,9 @@ Self = TypeVar("Self", bound="Settings")
 
 def is_number(value: object, low: float, high: float) -> bool:
     """Return whether a value is a number from low to high, and no truth value."""
-    return (
-        isinstance(value, int | float | np.floating)
-        and not isinstance(value, bool)
-        and bool(low <= value <= high)
-    )
+    if isinstance(value, bool) or not isinstance(value, int | float | np.floating):
+        return False
+    return bool(low <= value <= high)
 
 
 @dataclass(frozen=True)
@@ -52,8 +50,7 @@ class Control:
     promise: "precision": predictions below their label's threshold are dropped; "recall": all spans
     from it on are written to `Doc.spans["candidates"]`. thresholds: of labels, in [0, 1] and above
     0 for "recall", for posteriors of the temperature. values, groups: the promised value of each
-    label, and the index of its promise, or empty. confidence, unit, max_units: see
-    `analysis.control`.
+    label, and the index of its promise, or empty. Others: see `analysis.control`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}
@@ -78,12 +75,11 @@ class Control:
             )
         if len(self.values) != len(self.groups) or len(self.groups) not in (0, len(self.labels)):
             raise ValueError("expected one value and one group a label, or none of both")
+        is_open = self.promise == "recall"
+        expected = f"a number {'above 0 and at most 1' if is_open else 'in [0, 1]'}"
         for label, threshold in zip(self.labels, self.thresholds, strict=True):
-            if not is_number(threshold, 0, 1) or (self.promise == "recall" and not threshold):
-                expected = "above 0 and at most 1" if self.promise == "recall" else "in [0, 1]"
-                raise ValueError(
-                    f"the threshold of {label} must be a number {expected}, got {threshold!r}"
-                )
+            if not is_number(threshold, 0, 1) or (is_open and not threshold):
+                raise ValueError(f"the threshold of {label} must be {expected}, got {threshold!r}")
 
     def by_label(self, labels: Iterable[str], default: float) -> NDArray[np.float64]:
         known = dict(zip(self.labels, self.thresholds, strict=True))

@@ -57,8 +57,8 @@ def rehearse(
 
     teacher: None without a copy; then it warns and learns nothing. The teacher knows no later
     labels: both distributions are conditioned on its tags, and documents with preset annotation of
-    later labels are left out. Returns the loss, see `update_towards`. Raises ValueError if the
-    model listens to another tok2vec, or cannot learn from gradients.
+    later labels are left out. RETURNS the loss. ValueError if the model listens to another tok2vec,
+    or cannot learn from gradients.
     """
     if teacher is None:
         warnings.warn(
@@ -70,7 +70,11 @@ def rehearse(
     view = LabelingModel(pipe.name, teacher)
     assert view.tags is not None
     check_learns_from_gradients(pipe, "rehearsal")
-    _check_listeners(pipe.name, teacher)
+    for upstream in (x for x in (getattr(n, "upstream_name", None) for n in teacher.walk()) if x):
+        raise ValueError(
+            f"[{pipe.name}] rehearsal needs a component with its own tok2vec, but this one listens "
+            f"to {upstream!r}. Call nlp.replace_listeners before nlp.resume_training"
+        )
     n_tags, n_chains = pipe.codec.n_tags, pipe.codec.n_chains
     n_old = max(1, len(view.tags) // n_tags)
     chains = rows_by_chain(doc_lengths(docs), n_chains) % n_chains
@@ -92,16 +96,6 @@ def rehearse(
     potentials, backprop = pipe.labeling.model.begin_update(docs)
     target = CRF().marginals(chain, edges=True)
     return _descend(pipe, potentials.restrict(mask), backprop, target, sgd)
-
-
-def _check_listeners(name: str, model: Model) -> None:
-    for node in model.walk():
-        upstream = getattr(node, "upstream_name", None)
-        if upstream is not None:
-            raise ValueError(
-                f"[{name}] rehearsal needs a component with its own tok2vec, but this one listens "
-                f"to {upstream!r}. Call nlp.replace_listeners before nlp.resume_training"
-            )
 
 
 def append_tags(

@@ -42,8 +42,7 @@ class Tagger(SequenceLabeler):
     _codec: TagCodec
     overwrite = Setting[bool]()
     label_smoothing = Setting[float]()
-    _reported = 0.0
-    """The label smoothing without effect that a warning has named."""
+    _reported = 0.0  # the label smoothing without effect that a warning has named
 
     def _objective_without_probabilities(self) -> str | None:
         """Return the name of an objective without probabilities, None if the objective has some."""

@@ -53,8 +53,8 @@ def learn_online(
 ) -> tuple[float, list[list[Example]]]:
     """Make an online step a document. RETURNS the loss, and groups that learn from gradients.
 
-    These are documents with incorrect spans of several tokens. gold: None with additional losses,
-    which groups of GRADIENT_BATCH documents learn, since larger groups add up steps.
+    gold: None with additional losses, which groups of GRADIENT_BATCH documents learn, since larger
+    groups add up steps; else documents with incorrect spans of several tokens are such groups.
     """
     if gold is None:
         return 0.0, list(minibatch(examples, GRADIENT_BATCH))
@@ -109,9 +109,6 @@ def diverged(pipe: Component, docs: Sequence[Doc], error: NotFiniteError) -> Val
     )
 
 
-# Initialization
-
-
 @dataclass
 class Corpus:
     """What one pass over the training data finds.
@@ -139,8 +136,7 @@ def read_corpus(
     """Read the training data once: labels, features, problems of gold, and a sample.
 
     labels: of the component, None for all of the data. set_labels: gets the labels found so far, so
-    that the gold of a batch can be checked. ValueError without any label, and for data with others.
-    Warns if labels are given but no document has one.
+    that the gold of a batch can be checked. ValueError and warnings: see `_check_corpus`.
     """
     if isinstance(labels, str):
         raise ValueError(f"[{pipe.name}] labels must be a list of strings, got {labels!r}")
@@ -242,10 +238,7 @@ def fit_first_chains(pipe: Component, get_examples: Callable[[], Iterable[Exampl
 
 
 def _check_corpus(pipe: Component, corpus: Corpus) -> None:
-    """Compare the labels of the component, which are set, with the training data.
-
-    ValueError without labels and for unknown ones. Warnings for missing annotation.
-    """
+    """Compare labels with the training data. ValueError for none or unknown ones. Warns of gaps."""
     name, codec = pipe.name, pipe.codec
     nothing = f"[{name}] {{}}none of the {corpus.n_docs} training documents has {codec.what}. "
     if not codec.labels:

@@ -4,6 +4,7 @@ Measures of a whole document sort by length. The measures per token and per enti
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from bcrf.chain import CRF, Potentials, entropy
 from bcrf.chain.search import nbest_arrays
-from bcrf.kernels import Array, array_module
+from bcrf.kernels import Array
 
 MEASURES = ("entropy", "confidence", "margin")
 UNITS = ("token", "entity", "document")
@@ -20,29 +21,22 @@ MIN_CANDIDATE = 0.05
 """Smallest probability of a span that counts as a possible entity."""
 
 
-def measure_documents(posterior: Potentials, by: str, n_chains: int = 1) -> Array:
-    """Return uncertainties (B,) of whole labelings, of all chains side by side together.
+def measure_labelings(posterior: Potentials, by: str, per: str, n_chains: int = 1) -> Array:
+    """Return uncertainties (B,) of labelings of all chains side by side, 0 for an empty document.
 
-    entropy: in nats. confidence: 1 - p(best labeling). margin: 1 - (p(best) - p(second best)).
-    """
-    if by == "entropy":
-        return entropy(posterior).reshape(-1, n_chains).sum(axis=1)
-    best = _log_probabilities(posterior, 2, n_chains)
-    first, second = array_module(best).exp(best).T
-    return 1 - first if by == "confidence" else 1 - (first - second)
-
-
-def measure_tokens(posterior: Potentials, by: str, n_chains: int = 1) -> Array:
-    """Return uncertainties (B,) per token, 0 for an empty document.
-
-    entropy: of labelings, in nats. confidence: 1 - p(best labeling)^(1 / n) (Shen et al. 2018).
-    margin: the mean of 1 - (p(best tag) - p(second best tag)).
+    entropy: in nats. confidence: 1 - p(best labeling). margin: 1 - (p(best) - p(second best)). per:
+    "document", or "token": the entropy and log p of each token (Shen et al. 2018), and the mean
+    margin of its tags.
     """
     xp, n = posterior.xp, posterior.lengths[::n_chains].clip(min=1)
+    size = n if per == "token" else 1
     if by == "entropy":
-        return measure_documents(posterior, by, n_chains) / n
+        return entropy(posterior).reshape(-1, n_chains).sum(axis=1) / size
     if by == "confidence":
-        return 1 - xp.exp(_log_probabilities(posterior, 1, n_chains)[:, 0] / n)
+        return 1 - xp.exp(_log_probabilities(posterior, 1, n_chains)[:, 0] / size)
+    if per == "document":
+        first, second = xp.exp(_log_probabilities(posterior, 2, n_chains)).T
+        return 1 - (first - second)
     marginals = xp.sort(CRF().marginals(posterior).unary, axis=1)
     second = marginals[:, -2] if marginals.shape[1] > 1 else 0
     values = 1 - (marginals[:, -1] - second)
@@ -68,7 +62,7 @@ def measure_entities(
     measure = _OF_OUTCOMES[by]
     found = [[measure(p) for p in _find_outcomes(spans)] for spans in sequences]
     by_doc = (found[i : i + n_chains] for i in range(0, len(found), n_chains))
-    lists = ([value for values in doc for value in values] for doc in by_doc)
+    lists = (list(chain.from_iterable(doc)) for doc in by_doc)
     return np.array([sum(values) / max(1, len(values)) for values in lists])
 
 

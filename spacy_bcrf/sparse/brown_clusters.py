@@ -19,8 +19,7 @@ def brown_clusters(
     The words enter a window of `n_clusters` clusters in the order of their frequency. When there is
     one cluster more, the two merge whose merge costs least mutual information of neighbouring
     clusters (Brown et al. 1992; Liang 2005, section 4.2). In the end, all merge to a tree. state:
-    where to save the merges, and to go on from. O(V C (C + k)) for V words, C clusters and k
-    clusters beside a word.
+    to save, and to go on from. O(V C (C + k)) for V words, C clusters, k of them beside a word.
     """
     window = Window(counts, n_clusters + 1)
     start = 0

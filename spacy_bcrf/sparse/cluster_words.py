@@ -29,9 +29,8 @@ def cluster_words(
 
     Word vectors are the truncated SVD of the positive pointwise mutual information of words and
     their left and right neighbours (Levy and Goldberg 2014). The words come in the order of their
-    frequency. read: returns the sentences, each a sequence of words; called twice. min_freq: least
-    number of occurrences. ValueError if fewer words than clusters are frequent enough, and
-    ImportError naming the extra without scikit-learn. O(N) memory for N tokens at most.
+    frequency. read: called twice. min_freq: least number of occurrences. ValueError for fewer words
+    than clusters, ImportError naming the extra. O(N) memory for N tokens at most.
     """
     decomposition = require("sklearn.decomposition", "clusters")
     words = frequent_words(read, n_clusters, min_freq)

@@ -51,9 +51,8 @@ class Features:
 
     compiled: the templates over arrays. columns: spaCy's token attributes in them. attributes: the
     ids of ORTH and of the columns. listed: attributes that need the whole document and can have
-    several values. may_miss: attributes that documents may have no value for. Raises TemplateError
-    for a malformed template or an unknown attribute; extraction, for a missing extension or
-    vectors.
+    several values. may_miss: attributes that documents may have no value for. TemplateError for a
+    malformed template, an unknown attribute, and in extraction a missing extension or vectors.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class Features:
         self, phrases: Mapping[str, list[str]], tables: Mapping[str, dict[str, str]]
     ) -> None:
         self.gazetteers.restore(phrases)
-        self.tables.restore(tables)
+        self.tables.tables = dict(tables)
         self.compiled.forget_words()
 
     def check_saved(
@@ -132,9 +131,9 @@ class Features:
                 parse_terciles(tables[name])
 
     def keys(self, docs: Sequence[Doc], held_out: bool = False) -> tuple[Keys, NDArray[np.int64]]:
-        """Extract the feature keys of documents, uint64, and starts int64 (N + 1,).
+        """Extract feature keys, uint64, and starts int64 (N + 1,): keys[starts[i]:starts[i + 1]].
 
-        Token i has keys[starts[i]:starts[i + 1]]. held_out: see `FirstPass.values`.
+        held_out: see `FirstPass.values`.
         """
         if not docs:
             return np.zeros(0, "uint64"), np.zeros(1, "int64")

@@ -45,20 +45,15 @@ class Gazetteers:
     def __init__(self, sources: Mapping[str, str | Sequence[str]]) -> None:
         self._sources = dict(sources)
         self.names = sorted(sources)
-        self.restore(
-            {name: [] if isinstance(list_, str) else list_ for name, list_ in sources.items()}
-        )
+        self.restore({name: () if isinstance(x, str) else x for name, x in sources.items()})
 
     @property
     def phrases(self) -> dict[str, list[str]]:
         return {name: text.split("\n") if text else [] for name, text in self._texts.items()}
 
     def load(self) -> None:
-        read = {
-            name: _join_phrases(read_phrases(Path(source)))
-            for name, source in self._sources.items()
-            if isinstance(source, str)
-        }
+        files = {name: x for name, x in self._sources.items() if isinstance(x, str)}
+        read = {name: _join_phrases(read_phrases(Path(file))) for name, file in files.items()}
         self._set(self._texts | read)
 
     def restore(self, phrases: Mapping[str, Sequence[str]]) -> None:
@@ -76,8 +71,8 @@ class Gazetteers:
     def find(self, name: str, words: Words, exact: bool = False) -> NDArray[np.int8]:
         """Match the phrases of a list; of overlapping matches only the longest, then first, counts.
 
-        exact: whether case matters. Returns the place of each token in its phrase (N,): the index
-        in `PLACES`, where U is a phrase of one token, -1 outside of phrases.
+        exact: whether case matters. RETURNS the places of tokens in phrases (N,): indices of
+        `PLACES`, where U is a phrase of one token, -1 outside.
         """
         if name not in self._matchers:
             self._matchers[name] = _Matcher(self._texts[name])

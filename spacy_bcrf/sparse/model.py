@@ -53,17 +53,16 @@ class _Counts:
 class SparseChain:
     """Templates, the dictionary from feature keys to rows of weights, and the learner.
 
-    templates: see `bcrf.linear.templates`; TemplateError if one cannot be parsed. settings: how the
-    learner learns. min_freq, gazetteers, feature_dropout, two_pass: see `LinearChain`. With a
-    min_freq of 1, the chain also adds the features that first occur in training, which templates
-    over the annotation of an earlier component need. tables: clusters. scorers: foreign taggers,
-    with templates of their scores at a token and its neighbours if `templates` has none.
-    template_set: the name of the templates. A saved chain of the same name keeps its own, because a
-    later version can change a set.
+    templates: see `bcrf.linear.templates`; TemplateError if one cannot be parsed. settings: of the
+    learner. min_freq, gazetteers, feature_dropout, two_pass: see `LinearChain`. With a min_freq of
+    1, the chain also adds the features that first occur in training, which templates over the
+    annotation of an earlier component need. tables: clusters. scorers: foreign taggers, with
+    templates of their scores at a token and its neighbours if `templates` has none. template_set:
+    the name of the templates. A saved chain of the same name keeps its own: sets can change.
 
-    n_chains: number of chains side by side, which `initialize` reads. full: whether saved weights
-    are float32, not float16, and inference is in float64, as for an import. `dictionary` and
-    `learner` exist after `initialize` or `from_bytes`.
+    n_chains: side by side, which `initialize` reads. full: whether saved weights are float32, not
+    float16, and inference is in float64, as for an import. `dictionary` and `learner` exist after
+    `initialize` or `from_bytes`.
     """
 
     dictionary: Any
@@ -318,8 +317,7 @@ class SparseChain:
         """Compute the potentials for a gradient step, and return the function that makes it.
 
         It takes their gradient, see `OnlineLearner.descend`. Kept features count 1 / (1 -
-        feature_dropout) times in the potentials, but once in the gradient, whose size AdaGrad
-        nearly ignores. ValueError with l1 or order 2.
+        feature_dropout) times in the potentials, but once in the gradient. ValueError: see there.
         """
         self.learner.check_descends()
         learner, rows = self._prepare(docs)
@@ -358,8 +356,7 @@ class SparseChain:
     def resize_tags(self, matching: NDArray[np.int64], n_chains: int = 1) -> None:
         """Append tags whose weights are the mean of the weights of matching old tags.
 
-        n_chains: the number of chains side by side; new tags are then those of new chains.
-        matching: (new tags, K) old tags, see `chain.label_resize`.
+        matching: (new tags, K), see `chain.label_resize`. n_chains: side by side, with new tags.
         """
         old = self.learner
         n_old, n_tags, n_states = old.n_tags, old.n_tags + len(matching), old.n_states
@@ -419,11 +416,9 @@ class SparseChain:
     def from_bytes(self, data: bytes) -> "SparseChain":
         """Load the bytes that `to_bytes` returned; b"" changes nothing.
 
-        Raises ValueError if the bytes are damaged or lack phrases or tables of the templates, if
-        the format version or the templates differ, and if only the bytes have order 2. The chain
-        then stays unchanged. Templates of two versions of the same `template_set` may differ.
-        Meanwhile there are the arrays of `unpack`, a float32 array of whole vector registers, and
-        the kernel's copies of it.
+        ValueError if the bytes are damaged or lack phrases or tables of the templates, if the
+        format version or the templates differ, and if only the bytes have order 2. The chain then
+        stays unchanged. Templates of two versions of the same `template_set` may differ.
         """
         return self.load(unpack(data)) if data else self
 
@@ -468,10 +463,9 @@ class SparseChain:
     def add_weights(self, data: bytes) -> None:
         """Take the weights of a trained chain with the same tags and templates, by feature.
 
-        data: what `to_bytes` of the other chain returned. New features are added, features of this
-        chain alone keep their weights, and so do gazetteers, word frequencies and the number of
-        sequences. Raises ValueError if the bytes are damaged, untrained or of order 2, and if
-        templates, clusters or number of tags differ. The chain then stays unchanged.
+        data: of the other chain's `to_bytes`. New features are added, features of this chain alone
+        keep their weights, and all else stays. ValueError, which changes nothing, if the bytes are
+        damaged, untrained or of order 2, and if templates, clusters or number of tags differ.
         """
         learner = self.learner
         saved = unpack(data) if data else None
@@ -497,7 +491,6 @@ class SparseChain:
         learner.weights = weights
 
     def _other_templates(self, saved: SavedChain) -> ValueError:
-
         def show(templates: list[str], name: str | None) -> str:
             return f"{templates} of the set {name!r}" if name else f"{templates}"
 
@@ -550,5 +543,7 @@ def _size(*parts: bytes | NDArray) -> int:
 
 
 def _restore(options: dict[str, Any], data: bytes) -> "SparseChain":
-    lexicons = {"gazetteers": copy(options["gazetteers"]), "tables": options["tables"].copy()}
+    # Initialization of a copy must not change the tables of the original.
+    lexicons = {name: copy(options[name]) for name in ("gazetteers", "tables")}
+    lexicons["tables"].tables = dict(lexicons["tables"].tables)
     return SparseChain(**options | lexicons).from_bytes(data)

@@ -91,14 +91,18 @@ def feature_weights(
     rows: NDArray | None = None,
     weight: float = 1.0,
 ) -> list[Weight]:
-    """List the nonzero weights of features, tag by tag.
+    """List the nonzero weights of features and of pairs of tags, tag by tag.
 
-    names: by row. The key replaces a missing name. Pairs of tags, in a second-order chain, have
-    names of their own. rows: (T, n) features of each tag; None for all, largest first. weight: see
-    `explain_choice`.
+    names: by row; else the key. rows: (T, n) features of each tag; None for all, largest first.
+    weight: see `explain_choice`.
     """
     weights = _features(chain)
-    names = names | _name_pairs(chain, tags)
+    firsts = zip([*tags, "start"], chain.learner.pairs.tolist(), strict=False)
+    names = names | {
+        row: f"{first} -> {second} ->"
+        for first, of_first in firsts
+        for second, row in zip(tags, of_first, strict=True)
+    }
     found = []
     for t, tag in enumerate(tags):
         column = weights[:, t]
@@ -107,16 +111,6 @@ def feature_weights(
             name = names.get(row) or f"key {int(chain.dictionary.keys[row]):016x}"
             found.append(Weight(tag, name, weight * float(column[row])))
     return found
-
-
-def _name_pairs(chain: SparseChain, tags: list[str]) -> dict[int, str]:
-    """Name the pairs of neighbouring tags before a token, by row."""
-    firsts = [*tags, "start"]
-    return {
-        row: f"{first} -> {second} ->"
-        for first, of_first in zip(firsts, chain.learner.pairs.tolist(), strict=False)
-        for second, row in zip(tags, of_first, strict=True)
-    }
 
 
 def general_weights(chain: SparseChain, tags: list[str], weight: float = 1.0) -> list[Weight]:
@@ -135,11 +129,10 @@ def name_known(chain: SparseChain, doc: Doc) -> list[list[tuple[str, int]]]:
     """Return the name and the row of each feature of each token, without unknown features."""
     keys, starts = chain.features.keys([doc])
     rows = chain.dictionary.find(keys).tolist()
+    by_token = zip(chain.features.describe(doc), pairwise(starts.tolist()), strict=True)
     return [
         [(name, row) for name, row in zip(names, rows[start:stop], strict=True) if row >= 0]
-        for names, (start, stop) in zip(
-            chain.features.describe(doc), pairwise(starts.tolist()), strict=True
-        )
+        for names, (start, stop) in by_token
     ]
 
 

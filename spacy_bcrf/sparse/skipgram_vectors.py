@@ -37,8 +37,7 @@ def train_vectors(
 
     Skip-grams with negative sampling (Mikolov et al. 2013), by gensim. Several threads give another
     result each time. read: called once, and once an epoch. window: most words between a word and
-    its neighbour. state: where to save the weights after each epoch, and to go on from. ImportError
-    naming the extra without gensim, ValueError without words.
+    its neighbour. state: to save after each epoch, and to go on from. ValueError without words.
     """
     word2vec = require("gensim.models.word2vec", "clusters")
     sentences = _Sentences(read)
@@ -54,13 +53,8 @@ def train_vectors(
     rates = np.linspace(*RATES, epochs + 1)
     start = int(saved["epochs"]) if saved else 0
     for k in tqdm(range(start, epochs), "epochs", delay=1, leave=False):
-        model.train(
-            sentences,
-            total_examples=model.corpus_count,
-            epochs=1,
-            start_alpha=rates[k],
-            end_alpha=rates[k + 1],
-        )
+        options = {"epochs": 1, "start_alpha": rates[k], "end_alpha": rates[k + 1]}
+        model.train(sentences, total_examples=model.corpus_count, **options)
         state.save(vectors=model.wv.vectors, hidden=model.syn1neg, epochs=np.array(k + 1))
     state.remove()
     return list(model.wv.index_to_key), model.wv.vectors

@@ -94,9 +94,8 @@ class FirstPass:
         for k in tqdm(range(FOLDS), "first chain", leave=False, delay=5, disable=None):
             held_out = [docs[i] for i in np.flatnonzero(folds == k).tolist()]
             if held_out:
-                of_fold = OnlineLearner(
-                    len(tags), learner.n_features, chain.settings, n_chains=n_chains
-                )
+                size = len(tags), learner.n_features
+                of_fold = OnlineLearner(*size, chain.settings, n_chains=n_chains)
                 of_fold.fit(rows, lengths, gold, PASSES, only=np.flatnonzero(folds != k))
                 chain.set_learner(of_fold)
                 self._held_out |= zip(map(_words, held_out), self.values(held_out), strict=True)
@@ -172,14 +171,9 @@ def pool(
     found: list[tuple[NDArray, NDArray]] = []  # tokens, and the index of their value in names
 
     def add(kind: str, at: NDArray, label: NDArray, number: NDArray | None = None) -> None:
-        numbers = 1 if number is None else len(_CLASSES)
-        of_kind = [
-            f"{kind} {name}{f' {k + 1}' if numbers > 1 else ''}"
-            for name in labels
-            for k in range(numbers)
-        ]
-        found.append((at, len(names) + label * numbers + (0 if number is None else number)))
-        names.extend(of_kind)
+        suffixes = [""] if number is None else [f" {k + 1}" for k in range(len(_CLASSES))]
+        found.append((at, len(names) + label * len(suffixes) + (0 if number is None else number)))
+        names.extend(f"{kind} {name}{suffix}" for name in labels for suffix in suffixes)
 
     best = means.argmax(axis=1)
     add("most", np.arange(len(has)), best, np.minimum(n, 3) - 1)

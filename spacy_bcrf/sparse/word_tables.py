@@ -41,11 +41,6 @@ class WordTables:
             for name, source in clusters.items()
         }
 
-    def copy(self) -> "WordTables":
-        new = WordTables(self._sources)
-        new.restore(self.tables)
-        return new
-
     def load(self) -> None:
         for name, source in self._sources.items():
             if isinstance(source, str):
@@ -60,9 +55,6 @@ class WordTables:
         self.tables[FREQUENCY] = {
             word: str(min(n.bit_length() - 1, 15)) for word, n in counts.items() if n > 1
         }
-
-    def restore(self, tables: Mapping[str, dict[str, str]]) -> None:
-        self.tables = dict(tables)
 
     def find_cluster(self, name: str, lengths: Iterable[int] | None, word: str) -> Iterator[str]:
         """Yield the prefixes of a word's cluster, up to the whole cluster, which has no lengths."""

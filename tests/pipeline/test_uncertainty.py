@@ -6,12 +6,7 @@ from oracles import enumeration
 from scipy.special import rel_entr
 
 from bcrf.chain import Potentials
-from spacy_bcrf.pipeline.uncertainty import (
-    MEASURES,
-    measure_documents,
-    measure_entities,
-    measure_tokens,
-)
+from spacy_bcrf.pipeline.uncertainty import MEASURES, measure_entities, measure_labelings
 
 LENGTHS = (4, 0, 1, 6)
 
@@ -32,7 +27,7 @@ def distributions(batch):
 
 @pytest.mark.parametrize("by", MEASURES)
 def test_measures_of_documents_and_tokens(batch, by):
-    documents, tokens = measure_documents(batch, by), measure_tokens(batch, by)
+    documents, tokens = (measure_labelings(batch, by, per) for per in ("document", "token"))
     for i, (paths, p) in enumerate(distributions(batch)):
         n, best = LENGTHS[i], [*np.sort(p)[::-1], 0.0]
         entropy = -rel_entr(p, 1).sum()
@@ -54,9 +49,9 @@ def test_only_measures_of_documents_grow_with_the_length(by):
     unary = np.random.default_rng(1).normal(size=(3, 3))
     lengths = np.array([3, 30], dtype="int32")
     potentials = Potentials(np.tile(unary, (11, 1)), np.zeros((3, 3)), lengths)
-    short, long = measure_tokens(potentials, by)
+    short, long = measure_labelings(potentials, by, "token")
     assert long == pytest.approx(short, abs=1e-9)
-    short, long = measure_documents(potentials, by)
+    short, long = measure_labelings(potentials, by, "document")
     assert long > short + 0.02
 
 

@@ -50,7 +50,8 @@ class MaxoutBlock:
     @classmethod
     def of(cls, node: Model) -> "MaxoutBlock":
         inner, dropout = node.layers
-        found = cls(*inner.layers, dropout)
+        maxout, norm = inner.layers
+        found = cls(maxout, norm, dropout)
         if (pieces := found.maxout.get_dim("nP")) not in (2, 3):
             raise Unsupported(f"the kernels have 2 or 3 pieces, not {pieces}")
         return found

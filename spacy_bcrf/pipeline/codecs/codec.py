@@ -51,14 +51,12 @@ class Codec(Protocol):
     of_entities: whether the annotation is `doc.ents`. may_overlap: whether predictions may overlap.
         They are written by `write_spans`.
     predictions: returns the predictions of tags (N,) and lengths (B,).
-    constraints: on neighbouring, first and last tags; None without any.
-    what: the name of the annotation. where_lost: a sentence, with a space after it, on how training
-        documents may have lost it. restrictions: what can forbid a labeling. All for messages.
-    attributes: of tokens that `open_tags` reads.
-    unit: of predictions, and of "confidence" in `confidence.ANNOTATIONS`. tag_unit: of
+    what, where_lost, restrictions: for messages: the annotation; a sentence, with a space after it,
+        on how training documents may have lost it; what can forbid a labeling.
+    attributes: of tokens that `open_tags` reads. outside: the id of O, None without one.
+    unit: of predictions, and of "confidence" in `settings.ANNOTATIONS`. tag_unit: of
         "tag_confidence". groupings: of predictions for Platt scaling, "label" and "length".
     can_extend: whether gold documents can annotate some labels only, so that training adds labels.
-    outside: the id of the tag outside of all spans. None if every token has a label.
     """
 
     settings: dict[str, str]
@@ -154,10 +152,7 @@ class Codec(Protocol):
         return {}, {}
 
     def excludes(self, partial: Any, start: int, end: int, label: str, is_annotated: bool) -> bool:
-        """Whether partial annotation calls a prediction wrong that is not gold, and not open.
-
-        is_annotated: whether all its tokens have gold annotation.
-        """
+        """Whether a prediction that is not gold is wrong. is_annotated: whether its tokens are."""
         return is_annotated
 
     def unannotated(self, doc: Doc) -> Bools:
@@ -242,8 +237,7 @@ class Codec(Protocol):
     ) -> list[Labelings]:
         """Return the best labelings of one document with different spans, by group of chains.
 
-        posterior, lists: of its chains. n: of labelings to merge, which get the score of all with
-        the spans.
+        posterior, lists: of its chains. n: of labelings, which get the score of all of the spans.
         """
         raise NotImplementedError
 

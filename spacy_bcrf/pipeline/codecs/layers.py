@@ -21,10 +21,9 @@ class Layers:
     """Which chain has which labels, and which span belongs to which layer.
 
     Each of L labels has a chain for each of its layers; the k-th layer has its k-th outermost
-    spans. The labels of an exclusive group, at most K, share their C chains. units: the labels of
-    each chain, and its layer from 0 on. labels: (C, K) the index of the label of each slot, -1 for
-    none. chains: (L, layers) the chains of each label, -1 for none. slots: (L,) of the labels.
-    places: chains and slot by the value of a label.
+    spans. The labels of an exclusive group, at most K, share their C chains. units: labels and
+    layer, from 0, of each chain. labels: (C, K) of the slots, -1 for none. chains: (L, layers) of
+    the labels, -1 for none. slots: (L,) of the labels. places: chains and slot by a label's value.
     """
 
     def __init__(self, layers: int | None, exclusive: Sequence[Sequence[str]]) -> None:
@@ -152,10 +151,9 @@ def _name(state: str, unit: tuple[str, ...], layer: int) -> str:
 def _read_groups(exclusive: Any) -> dict[str, tuple[str, ...]]:
     """Return the exclusive group of each label. ValueError unless they are disjoint lists."""
     groups: dict[str, tuple[str, ...]] = {}
-    is_list = isinstance(exclusive, (list, tuple))
-    for group in exclusive if isinstance(exclusive, (list, tuple)) else [exclusive]:
-        is_group = isinstance(group, (list, tuple)) and all(isinstance(x, str) for x in group)
-        if not is_list or not is_group or len(group) < 2:
+    for group in exclusive if isinstance(exclusive, list | tuple) else [exclusive]:
+        is_group = isinstance(group, list | tuple) and all(isinstance(x, str) for x in group)
+        if not is_group or len(group) < 2 or group is exclusive:
             raise ValueError(
                 'exclusive must be a list of lists of at least two labels, such as [["DRUG", '
                 f'"DOSE"]], got {exclusive!r}'

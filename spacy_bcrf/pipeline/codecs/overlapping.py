@@ -50,9 +50,7 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         incorrect_spans_key: str | None = INCORRECT,
         ambiguous_spans_key: str | None = AMBIGUOUS,
     ) -> None:
-        """layers: of each label; None to choose. exclusive: labels of which a token has at most
-        one.
-        """
+        """layers: of each label; None to choose. exclusive: a token has one label of each group."""
         self._layers = Layers(layers, exclusive)
         super().__init__(scheme, spans_key, "the layers, ", **self._layers.settings)
         self.set_keys(incorrect_spans_key, ambiguous_spans_key)
@@ -154,10 +152,7 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
     def constrain(
         self, example: Example, partial: PartialAnnotation, values: Values, allowed: Bools
     ) -> list[tuple[int, Bools]]:
-        """See `Codec.constrain`. A span or token of one of several labels leaves their chains open.
-
-        No lattice of one chain says that another one has the span.
-        """
+        """See `Codec.constrain`. A span or token of several labels leaves their chains open."""
         rejected = []
         for chain, tags in enumerate(np.split(allowed, self.n_chains)):
             column = values[:, chain]
@@ -310,8 +305,7 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         lengths = ops.to_numpy(posterior.lengths).astype("int64")
         of_docs = lengths[:: self.n_chains]
         docs = of_docs.cumsum().searchsorted(starts, side="right")
-        span, layer = np.nonzero(self._layers.chains[labels] >= 0)
-        chains = self._layers.chains[labels[span], layer]
+        span, chains, _ = self.place(labels)
         sequences, of_span = np.unique(docs[span] * self.n_chains + chains, return_inverse=True)
         counts = lengths[sequences]
         shift = (counts.cumsum() - counts)[of_span] - (of_docs.cumsum() - of_docs)[docs[span]]

@@ -28,9 +28,7 @@ class SpanGroupCodec(SpanCodec):
     """
 
     def __init__(self, scheme: str, spans_key: str, also: str = "", **settings: str) -> None:
-        """scheme: BILUO, BIO or BIES. spans_key: the name of the group. also, settings: further
-        restrictions and settings of a subclass.
-        """
+        """scheme: BILUO, BIO or BIES. spans_key: of the group. also, settings: of a subclass."""
         restrictions = f"the scheme {scheme}, {also}sentence starts or whitespace at an edge"
         super().__init__(scheme, restrictions, spans_key=spans_key, **settings)
         check_group_name("spans_key", spans_key)

@@ -20,9 +20,8 @@ def score_span_set(
 ) -> float:
     """Return the log of the summed exp(score) of all labelings of L layers with these spans.
 
-    The forward algorithm over joint states: the span of each layer, and all spans at a token are in
-    some layer. unary: (L, n, T). transitions: (T, T), or (L, n, T, T) from each token to the next.
-    tags: of the slots.
+    The forward algorithm over joint states: the span of each layer, all spans at a token being in
+    one. unary: (L, n, T). transitions: (T, T), or (L, n, T, T) to the next token. tags: of slots.
     """
     n_layers, length = unary.shape[:2]
     if not length:

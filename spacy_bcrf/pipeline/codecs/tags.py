@@ -69,8 +69,7 @@ class TagCodec(Codec):
     outside: ClassVar[int | None] = None
     where_lost = "`spacy bcrf convert --tag-column` reads tags from a file of columns. "
 
-    overwrite = False
-    """Whether `write` replaces preset tags."""
+    overwrite = False  # whether `write` replaces preset tags
 
     def __init__(self, attribute: str) -> None:
         """attribute: "tag" or "pos"."""
