@@ -41,10 +41,7 @@ def find_bounds(docs: Sequence[Doc]) -> list[tuple[int, int]]:
 def split_spans(
     docs: Sequence[Doc], starts: NDArray[np.integer], ends: NDArray[np.integer], *columns: NDArray
 ) -> list[list[tuple[Any, ...]]]:
-    """Return the spans of each document as (start, end, *columns), in its own tokens.
-
-    starts, ends: (M,) flat tokens in ascending order. columns: (M,) further values.
-    """
+    """Return spans, starts and ends (M,) ascending, of each document as (start, end, *columns)."""
     offsets = np.cumsum([0, *(len(doc) for doc in docs)])
     doc_index = np.searchsorted(offsets, starts, side="right") - 1
     shift = offsets[doc_index]

@@ -133,10 +133,7 @@ def to_frame(docs: Iterable[Doc], spans_key: str | None = None) -> Any:
 
 
 def find_spans(doc: Doc, spans_key: str | None) -> Iterator[tuple[Span, float | None]]:
-    """Yield the predicted spans of a document with their written probabilities, None without.
-
-    ValueError for a document without the group `spans_key`.
-    """
+    """Yield spans and their written probabilities, None without. ValueError without the group."""
     set_extensions()
     if spans_key is None:
         scores: list[float] = []

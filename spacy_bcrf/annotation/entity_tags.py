@@ -82,10 +82,7 @@ class EntityTags:
         return (iob == INSIDE) & ~first
 
     def encode(self, iob: Values, types: Values, first: Bools) -> tuple[Ids, Bools]:
-        """Return the tag ids (N,) and a mask of unknown labels (N,). Invalid annotation stays so.
-
-        A token without annotation or of an unknown label has the id UNKNOWN.
-        """
+        """Return ids (N,), UNKNOWN without annotation or a known label, and unknown labels (N,)."""
         labels = self._index.find(types)
         in_entity = _in_entity(iob, types)
         unknown_label = in_entity & (labels < 0)
@@ -96,10 +93,7 @@ class EntityTags:
         return ids.astype("int32"), unknown_label
 
     def gold(self, iob: Values, types: Values, first: Bools) -> tuple[Ids | Bools, Bools]:
-        """Return what `encode` returns, or allowed tags (N, T) in place of the ids.
-
-        Only these express that an annotated BIO entity ends before missing annotation.
-        """
+        """Return `encode`, or allowed tags (N, T) if BIO entities end before missing annotation."""
         ids, unknown_label = self.encode(iob, types, first)
         after_entity = (ids == UNKNOWN) & _after(ids > 0, first)
         if not (self.is_end_open and after_entity.any()):

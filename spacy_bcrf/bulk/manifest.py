@@ -36,10 +36,7 @@ _N_SAMPLES = 16
 
 
 def describe_inputs(files: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """Return size, time of the last change, and hash of each file: of 16 blocks of 64 KiB.
-
-    An object store has its own hash, the etag. BulkError if a file cannot be read.
-    """
+    """Return size, last change and hash of each file: of 16 blocks, or the etag. BulkError."""
     return {str(file): _describe_file(file) for file in files}
 
 

@@ -72,10 +72,7 @@ def _serve(settings: Settings, connection: Any) -> None:
 
 
 class Child:
-    """A process that runs a module's `target(argument, connection)` until the connection ends.
-
-    OSError if the system starts no process.
-    """
+    """A process that runs `target(argument, connection)` of a module. OSError if none can start."""
 
     def __init__(self, target: Callable[[Any, Any], None], argument: Any) -> None:
         # A child forked from here would hold the pipes of the others open, and outlive its parent.

@@ -46,10 +46,7 @@ def annotate_files(
     progress: Progress,
     redo: bool = False,
 ) -> Counts:
-    """Annotate all records of the files in shards below `output`, each exactly once.
-
-    A run that ended early goes on. BulkError if it cannot. redo: see `open_manifest`.
-    """
+    """Annotate all records in shards below `output`, each once, or go on. redo: `open_manifest`."""
     model = Path(settings.model)
     folder = model if model.exists() else spacy.util.get_package_path(settings.model)
     identity: dict[str, Any] = {

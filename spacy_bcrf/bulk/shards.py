@@ -37,10 +37,7 @@ class Finished(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Numbers of documents, read = written + failed, and of words written.
-
-    unread: files whose rest could not be read. Each is one of the failed.
-    """
+    """Numbers of documents, read = written + failed, of words, and of failed rests of files."""
 
     read: int
     written: int

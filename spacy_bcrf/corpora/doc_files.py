@@ -45,10 +45,7 @@ def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
 def read_shuffled(
     files: Sequence[Path], vocab: Vocab, rng: random.Random, buffer_size: int
 ) -> Iterator[Doc]:
-    """Yield the documents of files in random order, with one file and a buffer in memory.
-
-    Each document takes the place of a random one of `buffer_size`, which is yielded.
-    """
+    """Yield documents in random order: each takes the place of one of a buffer, and that comes."""
     buffer: list[Doc] = []
     for doc in _read_files(rng.sample(files, len(files)), vocab):
         if len(buffer) < buffer_size:

@@ -26,10 +26,7 @@ ENTITY_TYPES = {
 
 
 class BCRFRecognizer(_Base):
-    """A Presidio recognizer whose scores are the probabilities of a `bcrf_ner`. Calibrate it first.
-
-    Presidio's own recognizer for spaCy gives all entities the same score.
-    """
+    """A Presidio recognizer whose scores are probabilities of a `bcrf_ner`. Calibrate it first."""
 
     def __init__(
         self,
@@ -79,9 +76,7 @@ class BCRFRecognizer(_Base):
         """Do nothing: the pipeline is loaded."""
 
     def analyze(self, text: str, entities: Sequence[str], nlp_artifacts: Any = None) -> list[Any]:
-        """Return a `RecognizerResult` for each entity of Presidio's types, by start. It reads the
-        text.
-        """
+        """Return a `RecognizerResult` for each entity of Presidio's types in the text, by start."""
         result, results = _presidio.RecognizerResult, []
         recognizer = {
             result.RECOGNIZER_NAME_KEY: self.name,

@@ -33,10 +33,7 @@ _BCRF = re.compile(
 
 
 def get_decoder(name: str, objective: object) -> Decoder:
-    """Return a decoder by name, see DECODERS. ValueError listing the known names.
-
-    objective: of the head; "mbr" decodes with it if it is an `Inference`.
-    """
+    """Return a decoder of DECODERS, "mbr" by the head's objective. ValueError lists the names."""
     if name == "viterbi":
         return best_labeling
     if name == "argmax":

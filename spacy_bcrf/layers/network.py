@@ -14,10 +14,7 @@ from .protocol import Hooks, attach
 def SequenceLabeler(
     tok2vec: Model[list[Doc], list[Floats2d]], head: Model[list[Floats2d], Potentials]
 ) -> Model[list[Doc], Potentials]:
-    """Model from documents to potentials: an encoder to token vectors, and a head to potentials.
-
-    The head, such as `spacy-bcrf.BCRF.v1`, has the dimension nO.
-    """
+    """Model from documents to potentials: an encoder to token vectors, and a head with nO tags."""
     model: Model[list[Doc], Potentials] = chain(tok2vec, head)
     model.set_ref("tok2vec", tok2vec)
     return attach(model, head, Hooks(_is_ready, resize_output, embedded_columns))

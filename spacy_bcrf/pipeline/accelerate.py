@@ -15,10 +15,7 @@ from spacy_bcrf.layers.compiled.matching import recognizes_thinc
 
 @dataclass(frozen=True)
 class Accelerated:
-    """What `accelerate` did.
-
-    swapped: (component, layer) of compiled layers. kept: (component, layer, reason) of others.
-    """
+    """The swapped (component, layer), and the kept (component, layer, reason)."""
 
     swapped: list[tuple[str, str]] = field(default_factory=list)
     kept: list[tuple[str, str, str]] = field(default_factory=list)

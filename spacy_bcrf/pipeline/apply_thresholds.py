@@ -19,10 +19,7 @@ CANDIDATES = "candidates"
 def drop_uncertain(
     name: str, predicted: Predicted, control: Control | None, threshold: float | dict[str, float]
 ) -> NDArray[np.int32]:
-    """Return the tags without predictions below their threshold, see `precision_thresholds`.
-
-    A dropped span is O, a dropped tag UNKNOWN.
-    """
+    """Return tags without predictions below `precision_thresholds`: O for spans, else UNKNOWN."""
     minimum = precision_thresholds(name, predicted.codec.labels, control, threshold)
     if not minimum.any():
         return predicted.tags
@@ -39,10 +36,7 @@ def drop_uncertain(
 def precision_thresholds(
     name: str, labels: Sequence[str], control: Control | None, threshold: float | dict[str, float]
 ) -> NDArray[np.float64]:
-    """Return the least posterior of a prediction by label, 0 for any. ValueError for others.
-
-    name: of the component. threshold: of the labels that have none in a precision promise.
-    """
+    """Return the least posterior of predictions by label, 0 for any. ValueError for others."""
     by_label = threshold if isinstance(threshold, dict) else dict.fromkeys(labels, threshold)
     if unknown := sorted(by_label.keys() - {*labels}):
         raise ValueError(

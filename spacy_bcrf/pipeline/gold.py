@@ -47,10 +47,7 @@ class Gold(NamedTuple):
 
 
 def read_gold(codec: Codec, examples: Sequence[Example], model: LabelingModel) -> Gold:
-    """Return the gold of examples. Gold that the constraints forbid counts as unannotated.
-
-    ValueError for a partially annotated reference that the head cannot learn from.
-    """
+    """Return the gold of examples, unknown if forbidden. ValueError if the head cannot learn it."""
     docs = [example.predicted for example in examples]
     lattice = find_lattice(codec, docs)
     ops: Any = model.model.ops
@@ -132,10 +129,7 @@ def _find_partial(
     by_doc: Sequence[NDArray],
     problems: dict[int, str],
 ) -> None:
-    """Add problems of partial gold, by misaligned tokens, for a head that needs all gold.
-
-    ValueError for a partially annotated reference: the head is the wrong choice for it.
-    """
+    """Add problems of partial gold for a head that needs all. ValueError for partial annotation."""
     for i, (example, tags) in enumerate(zip(examples, by_doc, strict=True)):
         known = tags.sum(axis=1) == 1 if tags.dtype == bool else tags != UNKNOWN
         if i in problems or known.all() or not known.any():

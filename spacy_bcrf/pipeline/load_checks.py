@@ -61,10 +61,7 @@ def _weight_shapes(node: Model) -> dict[str, tuple[int, ...]]:
 def check_loaded(
     labeling: LabelingModel, loaded: dict[str, Any], configured: dict[str, str], tags: list[str]
 ) -> None:
-    """Raise ValueError if a saved component does not fit its config, or lacks weights.
-
-    loaded, configured: the options that define the tags. tags: of the component.
-    """
+    """Raise ValueError if a saved component's options or tags do not fit, or if weights do not."""
     name, trained_on = labeling.name, labeling.tags
     for key, value in configured.items():
         if loaded[key] != value:

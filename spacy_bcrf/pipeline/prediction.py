@@ -43,10 +43,8 @@ class Prediction(NamedTuple):
 
 
 def batches(labeling: LabelingModel, stream: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
-    """Return batches, of a sparse chain at most BATCH_SIZE, from where it does not gain.
-
-    ValueError for a size below 1, with which spaCy's batches lose all documents.
-    """
+    """Return batches, of a sparse chain at most BATCH_SIZE. ValueError for a size below 1."""
+    # spaCy's batches of such a size lose all documents.
     if not isinstance(size, int | np.integer) or size < 1:
         raise ValueError(f"[{labeling.name}] batch_size must be a positive integer, got {size!r}")
     is_sparse = labeling.hooks.learn is not None

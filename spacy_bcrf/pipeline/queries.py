@@ -21,7 +21,7 @@ from .prediction import BATCH_SIZE, Component
 from .uncertainty import MEASURES, MIN_CANDIDATE, UNITS, measure_entities, measure_labelings
 
 MORE = 4
-"""`nbest` of several layers reads so many times n labelings, since some have the same spans."""
+"""`nbest` of several layers reads so many times n labelings; those of the same spans are one."""
 
 
 class Alternative(NamedTuple):
@@ -76,10 +76,7 @@ class PosteriorQueries(Component):
     def nbest(
         self, docs: Iterable[Doc], n: int = 5, *, ignore_annotation: bool = True
     ) -> list[Alternatives]:
-        """Return up to n labelings of each document, the best first, with exact probabilities.
-
-        Labelings of layers with the same spans are one, of the `MORE` n best labelings.
-        """
+        """Return up to n labelings of each document, the best first, with exact probabilities."""
         ops, codec = self.model.ops, self.codec
         found = []
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
@@ -156,10 +153,7 @@ class PosteriorQueries(Component):
     def compare_with_gold(
         self, examples: Sequence[Example], *, ignore_annotation: bool = True
     ) -> tuple[Potentials, Predictions, NDArray[np.bool_], int]:
-        """Return potentials, M predictions for `confidences`, and which are correct (M,).
-
-        And the number of others, which gold does not annotate, or leaves open.
-        """
+        """Return potentials, M predictions, which are correct (M,), and the number of others."""
         docs = [example.predicted for example in examples]
         potentials = self.find_potentials(docs, ignore_annotation)
         tags = self.decode(potentials)

@@ -256,10 +256,7 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
             yield from written
 
     def stream(self, tokenizer: Callable[[str], Doc] | None = None, **options: Any) -> Stream:
-        """Return a stream, which annotates a text in pieces. Options, errors: see `Stream`.
-
-        tokenizer: `nlp.tokenizer`; None to feed documents.
-        """
+        """Return a stream, which annotates a text in pieces. tokenizer: None to feed documents."""
         return Stream(self, tokenizer, **options)
 
     # Training

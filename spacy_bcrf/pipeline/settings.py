@@ -200,9 +200,7 @@ class TaggerSettings(Settings):
 
 
 class EntitySettings(Settings):
-    """entity_ratio: a `chain.ExpectedEntityRatio`, or its options: the expected share of tokens in
-    entities, as a loss on each batch.
-    """
+    """entity_ratio: a `chain.ExpectedEntityRatio` or its options, as a loss on each batch."""
 
     entity_ratio: Any = None
 
@@ -247,10 +245,7 @@ class Setting(Generic[T]):
 
 
 def record_changes(configured: dict[str, Any], current: dict[str, Any]) -> str:
-    """Return the settings that code has changed as JSON text: name -> (configured, current).
-
-    And all with a "$", which spaCy doubles in a config at every save.
-    """
+    """Return changed settings, and all with a "$", as JSON text: name -> (configured, current)."""
     changed = {
         name: (configured[name], value)
         for name, value in current.items()
@@ -261,16 +256,14 @@ def record_changes(configured: dict[str, Any], current: dict[str, Any]) -> str:
 
 
 def _single_dollars(value: Any) -> str:
+    # spaCy doubles them in a config at every save.
     return re.sub(r"\$+", "$", json.dumps(value))
 
 
 def apply_changes(
     name: str, changes: str, configured: dict[str, Any], change: Callable[[str, Any], None]
 ) -> None:
-    """Change a component's saved settings again, unless the config's value is another one now.
-
-    ValueError for an unknown setting.
-    """
+    """Change saved settings again, unless the config's value is new. ValueError for unknown."""
     for setting, (was_configured, value) in json.loads(changes).items():
         if setting not in configured:
             raise ValueError(

@@ -131,10 +131,7 @@ class Features:
                 parse_terciles(tables[name])
 
     def keys(self, docs: Sequence[Doc], held_out: bool = False) -> tuple[Keys, NDArray[np.int64]]:
-        """Extract feature keys, uint64, and starts int64 (N + 1,): keys[starts[i]:starts[i + 1]].
-
-        held_out: see `FirstPass.values`.
-        """
+        """Extract feature keys, uint64, and starts int64 (N + 1,). held_out: see `FirstPass`."""
         if not docs:
             return np.zeros(0, "uint64"), np.zeros(1, "int64")
         return self.compiled.extract(self._tokens(docs, held_out))

@@ -247,18 +247,12 @@ class SparseChain:
             learner.weights = weights
 
     def rows(self, docs: Sequence[Doc], add: bool = False, held_out: bool = False) -> Rows:
-        """Look up the features of N tokens. add: whether unknown features get rows or are left out.
-
-        held_out: whether the documents are training data, see `FirstPass.values`.
-        """
+        """Look up the features of N tokens. add: rows for new ones. held_out: see `FirstPass`."""
         keys, starts = self.features.keys(docs, held_out=held_out)
         return known_rows(self.dictionary.find(keys, add), starts)
 
     def _training_rows(self, docs: Sequence[Doc]) -> Rows:
-        """Look up the features of N tokens, and add new ones if min_freq is 1.
-
-        Keeps the rows of each document for the next pass, at most `CACHED` bytes.
-        """
+        """Look up the features of N tokens, add new ones if min_freq is 1, and keep their rows."""
         add = self.min_freq == 1
         if any(attribute.name != POOLED for attribute in self.features.listed):
             return self.rows(docs, add, held_out=True)
@@ -280,10 +274,7 @@ class SparseChain:
         return Rows(np.concatenate(rows), starts)
 
     def potentials(self, docs: Sequence[Doc], constraints: Constraints | None = None) -> Potentials:
-        """Compute the potentials of the documents.
-
-        constraints: a second-order chain needs them before its weights, see `add_pairs`.
-        """
+        """Compute the potentials. constraints: a second-order chain needs them, see `add_pairs`."""
         learner = self.learner
         weights, n_states = learner.weights, learner.n_states
         transitions = weights[:n_states, :n_states]
@@ -304,10 +295,7 @@ class SparseChain:
         lattice: NDArray[np.bool_] | None = None,
         constraints: Constraints | None = None,
     ) -> float:
-        """Make one online step a document, see `OnlineLearner.step`. RETURNS the sum of the losses.
-
-        constraints: None keeps those of the last step.
-        """
+        """Make one online step a document, see `OnlineLearner.step`. RETURNS the loss."""
         learner, rows = self._prepare(docs)
         if constraints is not None:
             learner.constrain(constraints.transitions, constraints.start, constraints.end)

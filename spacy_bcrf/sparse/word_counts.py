@@ -19,10 +19,7 @@ Read = Callable[[], Iterable[Sequence[str]]]
 
 
 class WordCounts(NamedTuple):
-    """V words in the order of their frequency, P pairs of their indices, and their numbers (P,).
-
-    pairs: int64 (P, 2), a word and the word after it, in ascending order.
-    """
+    """V words by frequency, pairs of a word and the next one (P, 2), and their numbers (P,)."""
 
     words: list[str]
     pairs: NDArray[np.int64]
@@ -30,10 +27,7 @@ class WordCounts(NamedTuple):
 
 
 def count_words(read: Read, n_clusters: int, min_freq: int) -> WordCounts:
-    """Count the words that occur at least `min_freq` times, and their pairs within sentences.
-
-    read: called twice. Memory for words, distinct pairs and `CHUNK` tokens. ValueError: see below.
-    """
+    """Count words and pairs in sentences. read: called twice. ValueError: `frequent_words`."""
     words = frequent_words(read, n_clusters, min_freq)
     ids = {word: i for i, word in enumerate(words)}
     keys, numbers = np.zeros(0, "int64"), np.zeros(0, "int64")
@@ -75,10 +69,7 @@ def _chunks(sentences: Iterable[Sequence[str]], ids: dict[str, int]) -> Iterator
 
 
 class Checkpoint:
-    """A file with the state of a long computation, so that a killed one goes on.
-
-    path: None keeps none. identity: of the computation; the state of another one is ignored.
-    """
+    """A file with the state of a computation, so that a killed one goes on. path: None for none."""
 
     def __init__(self, path: Path | None, identity: str = "") -> None:
         self._path, self._identity = path, identity

@@ -142,10 +142,7 @@ class Codec(Protocol):
         """Return gold annotation aligned with the predicted tokens, and problems by example."""
 
     def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
-        """Return gold int32 (N,), UNKNOWN without annotation, or the allowed tags, bool (N, T).
-
-        And a mask (N,) of tokens with unknown labels.
-        """
+        """Return gold int32 (N,) with UNKNOWN, or allowed tags (N, T), and unknown labels (N,)."""
 
     def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
         """Return the references' partial annotation for `constrain`, and problems by example."""
@@ -170,10 +167,7 @@ class Codec(Protocol):
     def open_tags(
         self, batch: DocBatch, ignore_annotation: bool = False
     ) -> tuple[Bools | None, Bools | None]:
-        """Return the lattice (N, T), None if all tags are open, and whitespace that ends no span.
-
-        batch: its first columns are `attributes`. ignore_annotation: of this kind.
-        """
+        """Return the lattice (N, T), None if all are open, and whitespace that ends no span."""
         return None, None
 
     def forbid_ends(self, potentials: Potentials, tokens: Bools) -> Potentials:
@@ -213,10 +207,7 @@ class Codec(Protocol):
     def write(
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
-        """Write the tags and the user data of each document. An UNKNOWN tag is left empty.
-
-        RETURNS the documents: new ones if the annotation needs other tokens.
-        """
+        """Write tags and user data; UNKNOWN is empty. RETURNS the documents, or new ones."""
 
     def write_spans(
         self, docs: Sequence[Doc], found: Sequence[ScoredSpans], data: Sequence[UserData]

@@ -72,10 +72,7 @@ class Layers:
         return {*self._groups} - {*labels}
 
     def place(self, doc: Doc, spans: Iterable[Span]) -> Iterator[tuple[int, int, int, int, str]]:
-        """Yield start, end, label and layer of each distinct span, trimmed, outer spans first.
-
-        The layer counts from 1; 0 for a span that no layer can hold, with the reason.
-        """
+        """Yield start, end, label and layer from 1, outer spans first; 0 and why for no layer."""
         if not spans:
             return
         sent_start, is_space = doc.to_array([SENT_START, IS_SPACE]).T.tolist()
@@ -124,10 +121,7 @@ class Layers:
 def choose_layers(
     counts: Mapping[tuple[str, int], int], known: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return the least number of layers of each label that hold ENOUGH of its spans, if above 1.
-
-    counts: see `Layers.count`. known: the layers of labels without a span.
-    """
+    """Return the least layers, above 1, that hold ENOUGH of a label's spans; or known ones."""
     found = dict(known)
     for label in {label for label, _ in counts}:
         total = sum(n for (name, layer), n in counts.items() if name == label and layer)
