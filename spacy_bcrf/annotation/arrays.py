@@ -102,8 +102,7 @@ def read_gold(
 ) -> tuple[Values, dict[int, str]]:
     """Return gold annotation (N, A) aligned with the predicted tokens, and problems by example.
 
-    align: returns that of an example (n, A). read: that of a reference with the same tokens; None
-    to always align. Their ValueError is the problem of an unannotated example.
+    align: returns that of an example. read: of a reference with the same tokens, or None.
     """
     values, problems = [], {}
     for i, example in enumerate(examples):

@@ -39,9 +39,8 @@ Bounds = tuple[int, int]
 class PartialAnnotation:
     """Partial annotation by the tokens of one document. "O" means no entity, "" any label.
 
-    annotated_labels: the labels that O refers to; None for all. allowed: possible labels by token.
-    ambiguous, incorrect: possible, excluded labels by span. unknown: tokens of ambiguous spans that
-    could not be aligned.
+    annotated_labels: that O refers to; None for all. allowed: possible labels by token. ambiguous,
+    incorrect: possible, excluded labels by span. unknown: tokens of unaligned ambiguous spans.
     """
 
     annotated_labels: frozenset[str] | None = None
@@ -55,8 +54,7 @@ class PartialAnnotation:
     ) -> bool:
         """Whether a span that is not among the gold entities is wrong, not open.
 
-        is_annotated: whether all its tokens are in gold entities or O. may_overlap: whether
-        entities may share tokens. If not, a span that must be an entity excludes all others.
+        is_annotated: whether all its tokens are. may_overlap: if not, sure entities exclude others.
         """
         bounds, tokens, names = (start, end), range(start, end), {label, ""}
         if not names.isdisjoint(self.incorrect.get(bounds, ())):

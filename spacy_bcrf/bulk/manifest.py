@@ -67,8 +67,7 @@ MAX_SEGMENT = 1 << 18
 class ProgressLog:
     """Lines of `progress.jsonl`, or of objects in `progress/`, because stores cannot append.
 
-    Each run replaces its last object until that has MAX_SEGMENT bytes. The names are unique, so two
-    runs at the same time lose no lines.
+    A run replaces its last object until MAX_SEGMENT bytes, by unique names, so none is lost.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -15,10 +15,9 @@ Annotation = dict[str, Any]
 
 
 class Predictions(NamedTuple):
-    """The predictions of all chosen components for one document.
+    """The predictions of all chosen components for one document. candidates: of a recall promise.
 
-    alternatives: the n best labelings, with pipe, probability and spans. candidates: of a recall
-    promise. dropped: predictions below a threshold.
+    alternatives: with pipe, probability and spans. dropped: predictions below a threshold.
     """
 
     doc: Doc
@@ -29,10 +28,9 @@ class Predictions(NamedTuple):
 
 
 class Predictor:
-    """Run a pipeline and collect the predictions of some components with their probabilities.
+    """Run a pipeline and collect predictions of some components. n_alternatives: labelings.
 
-    n_alternatives: labelings for each, 0 for none. with_dropped: whether to predict once more
-    without thresholds. ValueError if a component cannot give alternatives.
+    with_dropped: to predict once more without thresholds. ValueError without alternatives.
     """
 
     def __init__(

@@ -75,10 +75,9 @@ class Worker:
         self._fields = tuple(name for name, is_written in has if is_written), settings.meta_columns
 
     def annotate(self, shard: Shard) -> Finished:
-        """Annotate a shard and write its file atomically.
+        """Annotate a shard and write its file atomically. BulkError if it cannot be written.
 
-        A document that cannot be annotated or written is a failure. BulkError names a file that
-        cannot be written. The memory zone frees the strings of the documents.
+        A document that cannot be annotated or written is a failure. The memory zone frees strings.
         """
         path = self.settings.folder / f"{shard.number:06d}.{self.settings.format}"
         try:

@@ -59,10 +59,9 @@ def read_shuffled(
 
 
 def load_docs(path: Path) -> DocBin:
-    """Load a `.spacy` file, also one compressed again.
+    """Load a `.spacy` file, also one compressed again. Damaged content raises other exceptions.
 
-    CorpusError for an empty or truncated file, and for one that is compressed more than annotation
-    can be: it is a zip bomb. Other damaged content raises the exceptions of msgpack and spaCy.
+    CorpusError for an empty or truncated file, or a zip bomb: annotation compresses less.
     """
     limit = max(MIN_LIMIT, MAX_RATIO * path.stat().st_size)
     with open_decompressed(path) as stream:
@@ -154,9 +153,8 @@ def _naming_output(path: Path) -> Iterator[None]:
 def open_writer(path: Path, shard: int = 0, attrs: Sequence[str] = ALL_ATTRS) -> Iterator[Writer]:
     """Yield a writer, whose output appears at the end, whole; after an exception nothing changes.
 
-    shard: documents of a file; 0 for one file. attrs: token attributes to store. ValueError for a
-    path that is no `.spacy` file or device, or a folder that is not empty. CorpusError if writing
-    fails.
+    shard: documents of a file; 0 for one file. attrs: of tokens, to store. ValueError for a path
+    that is no `.spacy` file or device, or a full folder. CorpusError if writing fails.
     """
     if not shard and (path.is_dir() or not (path.suffix == ".spacy" or is_stream(path))):
         raise ValueError(f"{path}: expected the name of a .spacy file to write")

@@ -33,11 +33,10 @@ class Tags:
 
 @dataclass
 class Inspection:
-    """Counts for a corpus. `add` counts one document.
+    """Counts for a corpus. with_context: tokens of documents long enough for `two_pass`.
 
-    with_context: tokens of documents long enough for `two_pass`. has_entities: O counts as
-    annotation. inside, outside: tokens of entities, and of O. labels: of entities and of partial
-    annotation. groups: counts of the labels of all other span groups, by key.
+    has_entities: O counts. inside, outside: tokens of entities, and of O. labels: of entities and
+    partial annotation. groups: counts of the labels of all other span groups, by key.
     """
 
     docs: int = 0

@@ -13,10 +13,9 @@ from spacy_bcrf.annotation.partial import AMBIGUOUS
 def match_names(
     docs: Iterable[Doc], names: Mapping[str, Sequence[str]], nlp: Language
 ) -> Iterator[Doc]:
-    """Yield documents with entities at the names. All other tokens are missing annotation.
+    """Yield documents with entities at names, by label. All other tokens are missing annotation.
 
-    names: by label. A name in lower case matches any case, another one its own. Of overlapping
-    names, the longest stays. A name of several labels is an ambiguous span.
+    A name in lower case matches any case. The longest stays. Names of several labels are ambiguous.
     """
     matcher, known = PhraseMatcher(nlp.vocab, "LOWER"), dict[str, set[str]]()
     for label, phrases in names.items():

@@ -294,8 +294,7 @@ def _read_table(path: Path, columns: TextColumns, advance: Advance) -> Iterator[
 class _Rows:
     """The rows of a table with the number of their first line, or the problem of a bad line.
 
-    The line that starts a bad row is a problem. The next row starts at the line after it, so an
-    open quote hides no other row.
+    The next row starts at the line after a bad line, so an open quote hides no other row.
     """
 
     def __init__(self, path: Path, advance: Advance = lambda n_bytes: None) -> None:

@@ -39,9 +39,8 @@ _deadline = _Deadline()
 def time_limit(seconds: float, by_signal: bool = True) -> Iterator[None]:
     """Raise TookTooLongError if the code within takes longer. 0 for no limit.
 
-    In the main thread, all code that runs Python or checks for signals can be ended, as our kernels
-    can. In other threads, on Windows, and without `by_signal`, which takes the process's timer,
-    only the tokenizers of `watch_tokenizer`.
+    In the main thread, all code that runs Python or checks for signals can be ended. In others,
+    on Windows, and without `by_signal`, only the tokenizers of `watch_tokenizer`.
     """
     is_main = threading.current_thread() is threading.main_thread()
     by_signal = by_signal and seconds > 0 and is_main and hasattr(signal, "setitimer")

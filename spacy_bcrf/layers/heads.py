@@ -70,8 +70,7 @@ def BCRF(
 def MeanField(*, n_iter: int = 10) -> chain.MeanField:
     """Head trained through the updates of mean-field inference (Wang et al. 2020).
 
-    It needs complete gold labelings, see `chain.MeanField`. n_iter: number of updates. Other
-    options: see `make_head`. The decoder "mbr" is mean-field inference itself.
+    It needs complete gold labelings, see `chain.MeanField`. Options: see `make_head`.
     """
     return chain.MeanField(n_iter)
 

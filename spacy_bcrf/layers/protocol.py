@@ -65,10 +65,9 @@ def attach(model: Model, output_layer: Model, hooks: Hooks) -> Model:
 
 
 def output_attrs(objective: Objective, decoder: str, **attrs: Any) -> dict[str, Any]:
-    """Return the attributes of an output layer, with further ones.
+    """Return the attributes of an output layer, with further ones. decoder: of DECODERS.
 
-    decoder: see `decoding.DECODERS`. The component sets `constraints`, and `tags`, the names of the
-    tags. Thinc saves `tags` and all attributes that are numbers.
+    The component sets `constraints` and `tags`. Thinc saves `tags` and numbers.
     """
     return {
         "objective": objective,

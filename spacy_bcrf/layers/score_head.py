@@ -58,10 +58,9 @@ def ScoreHead(
 def _forward(
     model: Model[list[Doc], list[Floats2d]], docs: list[Doc], is_train: bool
 ) -> tuple[list[Floats2d], Callable]:
-    """Return vectors (n, L + N + 1) of each source side by side: weight times scores, and weight.
+    """Return vectors (n, L + N + 1) of each source: weight times scores, and weight: 0 or 1 / S.
 
-    The scores are log-probabilities of the L labels, and that no label has each of the N names. At
-    each token, a silent source has the weight 0, and the S others have 1 / S.
+    Scores are log-probabilities of the L labels, and that no label has each of the N names.
     """
     ops: Any = model.ops
     scorers: list[Scorer] = model.attrs["scorers"]

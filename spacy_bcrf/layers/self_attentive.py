@@ -67,8 +67,7 @@ def SelfAttention(
 ) -> Model[list[Floats2d], list[Floats2d]]:
     """Encoder with self-attention over the token vectors of any embedding (Corro et al. 2025).
 
-    Use it as the `encode` of `spacy.Tok2Vec.v2`. With depth 0 the vectors pass unchanged. width: of
-    the token vectors, before and after. Other options and errors: see `SelfAttentiveEncoder`.
+    Use it as the `encode` of `spacy.Tok2Vec.v2`. Options: see `SelfAttentiveEncoder`.
     """
     attention = _attention_layers(width, depth, heads, feed_forward, positions, window)
     model: Model[list[Floats2d], list[Floats2d]] = chain(list2ragged(), *attention, ragged2list())

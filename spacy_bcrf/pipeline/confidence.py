@@ -25,10 +25,9 @@ from .platt_scaling import PlattScaling
 
 
 class Predicted(NamedTuple):
-    """A batch of predictions to annotate.
+    """A batch of predictions to annotate. lengths: (B,). posterior: of all probabilities.
 
-    lengths: (B,). posterior: of all probabilities. tags: int32 (C N,), before the codec keeps
-    preset tags. calibration: of the reported confidences.
+    tags: int32 (C N,), before presets are kept. calibration: of the reported confidences.
     """
 
     docs: list[Doc]

@@ -62,8 +62,7 @@ class PlattScaling:
     ) -> "PlattScaling":
         """Fit the maps of M predictions. confidence, correct: (M,). keys: their labels or lengths.
 
-        A group of MIN_GROUP predictions or more, right and wrong ones, has a map of its own, and
-        all others have the last one, of all if they are too few.
+        Groups of MIN_GROUP, right and wrong ones, have maps, and all others, or all, the last one.
         """
         names = np.array(keys, dtype=object)
         groups, maps = [], []

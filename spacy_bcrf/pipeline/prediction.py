@@ -30,10 +30,9 @@ BATCH_SIZE = 128
 
 
 class Prediction(NamedTuple):
-    """The prediction of one document.
+    """The prediction of one document. tags: int32 (n,). user_data: new entries.
 
-    tags: int32 (n,). user_data: new entries of `Doc.user_data`. candidates: of a recall promise.
-    spans: with probabilities, if they may overlap.
+    candidates: of a recall promise. spans: with probabilities, if they may overlap.
     """
 
     tags: NDArray[np.int32]

@@ -69,8 +69,7 @@ class Candidates(list[Candidate]):
 class PosteriorQueries(Component):
     """Posterior queries of every component. Earlier components have annotated the documents.
 
-    `ignore_annotation` ignores annotation of the component's own kind, so its own output can be
-    queried. Without it, preset entities stay, as in prediction.
+    `ignore_annotation`: of the component's own kind. Without it, preset entities stay.
     """
 
     def nbest(

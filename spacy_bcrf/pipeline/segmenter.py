@@ -20,10 +20,9 @@ from .sequence_labeler import SequenceLabeler
 def score_words(
     examples: Iterable[Example], *, attribute: str = "tag", **settings: Any
 ) -> dict[str, Any]:
-    """Return precision, recall and F of words by character offsets, and of words with their tag.
+    """Return precision, recall and F of words by characters: spaCy's, and with their tag, without
 
-    `token_p`, `token_r` and `token_f` are spaCy's. The scores of `tagged_token` compare `attribute`
-    too, without gold words that lack it and documents with unknown spaces.
+    gold words that lack `attribute` and documents with unknown spaces.
     """
     examples = list(examples)
     tagged = PRFScore()

@@ -33,8 +33,7 @@ def update_towards(
 ) -> float:
     """Make one gradient step towards target marginals (N, T), and return the loss.
 
-    The network of a head learns by `sgd`, a sparse linear chain by AdaGrad, see
-    `OnlineLearner.descend`. Loss and errors: see `distillation_loss`; ValueError with l1.
+    Networks learn by `sgd`, chains by AdaGrad. Loss and errors: `distillation_loss`.
     """
     set_dropout_rate(pipe.labeling.model, drop)
     potentials, backprop = pipe.labeling.model.begin_update(list(docs))

@@ -51,10 +51,9 @@ def check_learns_from_gradients(pipe: Component, what: str) -> None:
 def learn_online(
     labeling: LabelingModel, examples: list[Example], gold: Gold | None
 ) -> tuple[float, list[list[Example]]]:
-    """Make an online step a document. RETURNS the loss, and groups that learn from gradients.
+    """Make an online step a document. RETURNS the loss, and groups that learn from gradients:
 
-    gold: None with additional losses, which groups of GRADIENT_BATCH documents learn, since larger
-    groups add up steps; else documents with incorrect spans of several tokens are such groups.
+    documents with incorrect spans, or with additional losses, if gold is None, GRADIENT_BATCH.
     """
     if gold is None:
         return 0.0, list(minibatch(examples, GRADIENT_BATCH))
@@ -111,10 +110,9 @@ def diverged(pipe: Component, docs: Sequence[Doc], error: NotFiniteError) -> Val
 
 @dataclass
 class Corpus:
-    """What one pass over the training data finds.
+    """What one pass over the training data finds. labels: all, in spans, in `annotated_labels`.
 
-    labels: all. used: of spans. annotated: in `annotated_labels`. layers: see `Codec.count_layers`.
-    n_trimmed: spans with whitespace at an edge.
+    layers: see `Codec.count_layers`. n_trimmed: spans with whitespace at an edge.
     """
 
     n_docs: int = 0

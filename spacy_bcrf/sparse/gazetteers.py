@@ -35,11 +35,10 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Gazetteers:
-    """Named lists of phrases, whose tokens blanks separate.
+    """Named lists of phrases, whose tokens blanks separate. The saved model contains them.
 
-    sources: for each name the phrases, or the path of a file, see `read_phrases`, which `load`
-    reads when a model is initialized. The saved model contains the phrases. A list is one string,
-    and a matcher has 64 bits for each beginning of a phrase.
+    sources: phrases, or the path of a file that `load` reads, see `read_phrases`. A list is one
+    string, and a matcher has 64 bits for each beginning of a phrase.
     """
 
     def __init__(self, sources: Mapping[str, str | Sequence[str]]) -> None:
@@ -232,9 +231,8 @@ def _index_words(text: str) -> tuple[Any, NDArray[np.uint8]]:
 def read_phrases(path: Path) -> list[str]:
     """Read the distinct phrases of a file. CorpusError if it cannot be read or has no phrase.
 
-    A line of `.tsv` has a phrase before its first tab, a line of `.jsonl` a string or an object
-    with `FIELDS`, and a line of another file is a phrase. A folder is a spaCy knowledge base, whose
-    aliases are phrases.
+    A line is a phrase, in `.tsv` up to a tab, in `.jsonl` a string or an object with `FIELDS`. A
+    folder is a spaCy knowledge base, whose aliases are phrases.
     """
     if path.is_dir():
         found: Iterator[str] = iter(_read_aliases(path))

@@ -218,8 +218,7 @@ class SparseChain:
     def start_from_scores(self, tags: Sequence[str]) -> None:
         """Set the weights of foreign labels after `initialize`, to start from sources' decoding.
 
-        tags: the names of all tags. Tags without a foreign label start from 0. Several sources add
-        up, so that a silent one changes nothing.
+        tags: of all chains. Several sources add up, so that a silent one changes nothing.
         """
         learner = self.learner
         for scorer in self.scorers:
@@ -451,8 +450,7 @@ class SparseChain:
     def add_weights(self, data: bytes) -> None:
         """Take the weights of a trained chain with the same tags and templates, by feature.
 
-        data: of the other chain's `to_bytes`. New features are added, features of this chain alone
-        keep their weights, and all else stays. ValueError, which changes nothing, if the bytes are
+        data: of its `to_bytes`. All else stays. ValueError, which changes nothing, if the bytes are
         damaged, untrained or of order 2, and if templates, clusters or number of tags differ.
         """
         learner = self.learner

@@ -91,10 +91,9 @@ def feature_weights(
     rows: NDArray | None = None,
     weight: float = 1.0,
 ) -> list[Weight]:
-    """List the nonzero weights of features and of pairs of tags, tag by tag.
+    """List the nonzero weights of features and pairs of tags, tag by tag. names: by row; else keys.
 
-    names: by row; else the key. rows: (T, n) features of each tag; None for all, largest first.
-    weight: see `explain_choice`.
+    rows: (T, n) of each tag; None for all, largest first. weight: see `explain_choice`.
     """
     weights = _features(chain)
     firsts = zip([*tags, "start"], chain.learner.pairs.tolist(), strict=False)

@@ -78,10 +78,9 @@ class FirstPass:
     def fit(
         self, docs: Sequence[Doc], gold: NDArray, tags: Sequence[str], n_chains: int = 1
     ) -> None:
-        """Learn from documents, and keep the cross-fitted values of each one.
+        """Learn from documents, and keep their values by chains of the other four of five folds.
 
-        They come from a chain that learned from the other four of five folds. Documents of the same
-        words share a fold. gold: as for `OnlineLearner.step`. tags: of all chains.
+        Equal documents share a fold. gold: see `OnlineLearner.step`. tags: of all chains.
         """
         chain, self.tags, self._held_out = self.chain, list(tags), {}
         chain.n_chains = n_chains

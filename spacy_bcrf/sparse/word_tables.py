@@ -28,9 +28,8 @@ _BITS = re.compile("[01]+")
 class WordTables:
     """Named tables from words to strings, which the saved model contains.
 
-    clusters: for each name the clusters by word, or the path of a file that `load` reads when a
-    model is initialized: `word<TAB>cluster`, or `bits<TAB>word<TAB>count` as Liang's brown-cluster
-    writes.
+    clusters: by word, by name, or the path of a file that `load` reads: `word<TAB>cluster`, or
+    `bits<TAB>word<TAB>count` as Liang's brown-cluster writes.
     """
 
     def __init__(self, clusters: Mapping[str, str | Mapping[str, str]]) -> None:

@@ -21,11 +21,10 @@ _SPAN_TAG = re.compile(r"O$|[BILUES]-.")
 
 
 def read_crfsuite(lines: Iterable[Line]) -> Iterator[tuple[Sentence, list[list[str]]]]:
-    """Yield the sequences of a file, with the features of each token.
+    """Yield the sequences of a file, with the features of each token, and the word of `w[0]=word`.
 
-    Labels are tags, and entity tags too if all look so (O, B-NP). The word is the value of the
-    feature `w[0]=word`, else `_`. CorpusError names the first line without a label, or with a
-    feature whose value is not 1: linear chains have boolean features.
+    Labels are tags, and entity tags too if all look so (O, B-NP). CorpusError names a line without
+    a label, or with a feature whose value is not 1: linear chains have boolean features.
     """
     sentence = Sentence()
     features: list[list[str]] = []

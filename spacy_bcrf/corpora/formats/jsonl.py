@@ -33,11 +33,9 @@ def read_record(
     tags: Sequence[str] = (),
     spans_key: str | None = None,
 ) -> Record:
-    """Read one object.
+    """Read one object. Problem if it is wrong. place: file and line. known_labels: None for any.
 
-    place: file and line. known_labels: the only valid labels; None for any. tags: names of the
-    `ner_tags` in the order of their ids. spans_key: the group of `Doc.to_json`. Problem if a field
-    has a wrong type, a span is not in the text, a label is unknown, or a list is not read.
+    tags: names of the `ner_tags` by id. spans_key: the group of `Doc.to_json`.
     """
     # A span that an annotator rejected must not become an entity.
     if "answer" in fields:
