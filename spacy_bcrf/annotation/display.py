@@ -20,8 +20,7 @@ def displacy(
 ) -> str:
     """Draw the spans of a document with their probabilities, by `spacy.displacy`.
 
-    A component writes probabilities with `annotate = ["confidence"]`. Other spans have the label
-    alone.
+    A component writes them with `annotate = ["confidence"]`. Other spans have the label alone.
 
     spans_key: None for `doc.ents`, else a group of `doc.spans`, such as "chunks" or "candidates".
     options: options of displaCy, such as `{"colors": {"PERSON": "#aaf"}}`.
@@ -46,35 +45,21 @@ def displacy(
     if spans_key is None:
         template = TPL_ENT_RTL if settings["direction"] == "rtl" else TPL_ENT
         options.setdefault("template", template.replace("{label}", "{label}{probability}"))
-        parsed["ents"] = [
-            {
-                "start": span.start_char,
-                "end": span.end_char,
-                "label": span.label_,
-                # displaCy escapes texts, but no labels.
-                "params": {"label": escape(span.label_), "probability": shown[id(span)]},
-            }
-            for span, _ in found
-        ]
+        bounds = [{"start": x.start_char, "end": x.end_char, "label": x.label_} for x, _ in found]
+        # displaCy escapes texts, but no labels.
+        params = [{"label": escape(x.label_), "probability": shown[id(x)]} for x, _ in found]
+        parsed["ents"] = [{**b, "params": p} for b, p in zip(bounds, params, strict=True)]
         return _render(parsed, "ent", options, **render)
     # The renderer of spans has no other place for the number. A label keeps its color.
     renderer = EntityRenderer(options)
-    colors = {
-        escape(span.label_) + shown[id(span)]: renderer.colors.get(
-            span.label_.upper(), renderer.default_color
-        )
-        for span, _ in found
-    }
-    options["colors"] = {**options.get("colors", {}), **colors}
-    parsed["tokens"] = [token.text for token in doc]
-    parsed["spans"] = [
-        {
-            "start_token": span.start,
-            "end_token": span.end,
-            "label": escape(span.label_) + shown[id(span)],
-        }
-        for span, _ in found
-    ]
+    parsed |= {"tokens": [token.text for token in doc], "spans": []}
+    options["colors"] = dict(options.get("colors", {}))
+    for span, _ in found:
+        label = escape(span.label_) + shown[id(span)]
+        color = renderer.colors.get(span.label_.upper(), renderer.default_color)
+        options["colors"][label] = color
+        bounds = {"start_token": span.start, "end_token": span.end}
+        parsed["spans"].append({**bounds, "label": label})
     return _render(parsed, "span", options, **render)
 
 

@@ -19,7 +19,6 @@ IDLE = 60
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
-
 _Base: Any = require("starlette.responses", "serve").Response
 
 

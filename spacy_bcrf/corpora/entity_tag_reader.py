@@ -39,11 +39,9 @@ _NO_LABEL = re.compile(r"^O$|\|([BILUES]-|O$)")
 class EntityTagReader:
     """Read entity tags as conlleval does, and count them.
 
-    scheme: one of SCHEMES, or "auto". complete: words without a tag are O, not missing.
-
-    Only the number of repaired tags depends on the scheme, not the entities. So one pass counts the
-    repairs for every scheme with all prefixes of the file, and "auto" takes the one with the
-    fewest.
+    scheme: one of SCHEMES, or "auto". complete: words without a tag are O, not missing. Only the
+    number of repaired tags depends on the scheme. So one pass counts the repairs for every scheme
+    with all prefixes of the file, and "auto" takes the one with the fewest.
     """
 
     def __init__(self, scheme: str = "auto", *, complete: bool = False) -> None:

@@ -41,12 +41,10 @@ class BCRFRecognizer(_Base):
         """nlp: a trained pipeline with the component `pipe`, which gets `annotate: confidence`.
 
         threshold: None for the predicted entities, with their reported confidences. A number for
-        all spans with at least this posterior probability, which may overlap, but not those of
-        other components. "promise" for the regions of a recall promise, as `analysis.redact` finds
-        them: with further occurrences in the text, and entities of earlier components.
-        entity_types: by label, by default `ENTITY_TYPES`. supported_language: by default the
-        pipeline's. options: see `presidio_analyzer.EntityRecognizer`. ValueError if `pipe` is no
-        `bcrf_ner`, if the threshold is not in (0, 1], or without a promise of recall.
+        all spans with at least this posterior, which may overlap, of no other component. "promise"
+        for the regions of a recall promise, see `analysis.redact`. entity_types: by label.
+        supported_language: by default the pipeline's. options: see Presidio. ValueError if `pipe`
+        is no `bcrf_ner`, for a threshold not in (0, 1], or without a promise of recall.
         """
         component = dict(nlp.pipeline).get(pipe)
         if not isinstance(component, EntityRecognizer):

@@ -58,10 +58,9 @@ def BCRF(
 ) -> chain.BCRF:
     """Head trained as a Bregman conditional random field (Corro et al. 2025).
 
-    n_iter, relaxation, tolerance, inverse_temperature: see `chain.BCRF`. scale: factor from scores
-    to potentials; 1 in the paper. The entropy counts the arcs on both sides of an inner tag, so
-    marginals without transitions are softmax(w / 2). The default, 2, offsets this, and training
-    takes fewer steps. Other options: see `make_head`.
+    n_iter, relaxation, tolerance, inverse_temperature: see `chain.BCRF`. Others: see `make_head`.
+    scale: 1 in the paper. The entropy counts the arcs on both sides of an inner tag, so marginals
+    without transitions are softmax(w / 2). The default, 2, offsets this: training is faster.
     """
     return chain.BCRF(n_iter, relaxation, tolerance, inverse_temperature)
 

@@ -54,8 +54,7 @@ class Segmenter(SpanQueries, SequenceLabeler):
     The tokens of the input are characters. `tag` is the label, and so is a universal `pos`.
 
     >>> import spacy, spacy_bcrf
-    >>> component = spacy.blank("xx").add_pipe("bcrf_segmenter")
-    >>> isinstance(component, spacy_bcrf.Segmenter)
+    >>> isinstance(spacy.blank("xx").add_pipe("bcrf_segmenter"), spacy_bcrf.Segmenter)
     True
     """
 

@@ -49,8 +49,7 @@ class Control:
 
     promise: "precision": predictions below their label's threshold are dropped; "recall": all spans
     from it on are written to `Doc.spans["candidates"]`. thresholds: of labels, in [0, 1] and above
-    0 for "recall", for posteriors of the temperature. values, groups: the promised value of each
-    label, and the index of its promise, or empty. Others: see `analysis.control`.
+    0 for "recall", for posteriors of the temperature. Others: see `analysis.control`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}

@@ -54,10 +54,9 @@ def rehearse(
 ) -> float:
     """Make one gradient step towards the marginals of an earlier copy of the component's model.
 
-    teacher: None without a copy; then it warns and learns nothing. The teacher knows no later
-    labels: both distributions are conditioned on its tags, and documents with preset annotation of
-    later labels are left out. RETURNS the loss. ValueError if the model listens to another tok2vec,
-    or cannot learn from gradients.
+    teacher: None without a copy; then it warns and learns nothing. It knows no later labels: both
+    distributions are conditioned on its tags, and documents with others preset are left out.
+    RETURNS the loss. ValueError if the model listens to a tok2vec, or learns no gradients.
     """
     if teacher is None:
         warnings.warn(

@@ -15,10 +15,9 @@ class EntityRecognizer(SpanQueries, SequenceLabeler):
 
     Preset entities stay; with an unknown label they are outside of all predicted entities.
 
-    >>> import spacy, spacy_bcrf
-    >>> component = spacy.blank("xx").add_pipe("bcrf_ner")
-    >>> isinstance(component, spacy_bcrf.EntityRecognizer)
-    True
+    >>> import spacy
+    >>> spacy.blank("xx").add_pipe("bcrf_ner")
+    <EntityRecognizer 'bcrf_ner': linear_chain, no labels>
     """
 
     entity_ratio = Setting[ExpectedEntityRatio | None]()
@@ -39,20 +38,16 @@ class EntityRecognizer(SpanQueries, SequenceLabeler):
 class Chunker(SpanQueries, SequenceLabeler):
     """Predict the spans of a span group. They do not overlap.
 
-    >>> import spacy, spacy_bcrf
-    >>> component = spacy.blank("xx").add_pipe("bcrf_chunker")
-    >>> isinstance(component, spacy_bcrf.Chunker)
-    True
+    >>> import spacy
+    >>> spacy.blank("xx").add_pipe("bcrf_chunker")
+    <Chunker 'bcrf_chunker': linear_chain, no labels>
     """
 
 
 class OverlappingSpanRecognizer(SpanQueries, SequenceLabeler):
-    """Predict the spans of a span group, with their exact posteriors in its `attrs["scores"]`.
+    """Predict spans of a group that may overlap, with exact posteriors in its `attrs["scores"]`.
 
-    They may overlap, also within a label.
-
-    >>> import spacy, spacy_bcrf
-    >>> component = spacy.blank("xx").add_pipe("bcrf_spans")
-    >>> isinstance(component, spacy_bcrf.OverlappingSpanRecognizer)
-    True
+    >>> import spacy
+    >>> spacy.blank("xx").add_pipe("bcrf_spans")
+    <OverlappingSpanRecognizer 'bcrf_spans': linear_chain, no labels>
     """

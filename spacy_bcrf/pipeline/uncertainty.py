@@ -53,11 +53,10 @@ def measure_entities(
 ) -> NDArray[np.float64]:
     """Return uncertainties (B,), the mean over possible entities, 0 for a document without one.
 
-    sequences: the spans of each document and chain with a probability of at least MIN_CANDIDATE. A
-    possible entity is the most probable span of a chain and all spans that overlap it; then of the
-    others. Its outcomes are these spans and, with the rest of the probability, none. Chains are
-    independent. entropy: of the outcomes, in nats. confidence: 1 - p(best). margin: 1 - (p(best) -
-    p(second best)).
+    sequences: spans of at least MIN_CANDIDATE of each document and chain. A possible entity is the
+    most probable span of a chain and all spans that overlap it; then of the others. Its outcomes
+    are these spans, or none. entropy: of these, in nats. confidence: 1 - p(best). margin: 1 -
+    (p(best) - p(second best)).
     """
     measure = _OF_OUTCOMES[by]
     found = [[measure(p) for p in _find_outcomes(spans)] for spans in sequences]

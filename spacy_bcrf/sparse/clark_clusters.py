@@ -25,9 +25,8 @@ def clark_clusters(
     """Return the class of each word, a number. O(passes V C k) for k classes beside a word.
 
     The exchange algorithm moves one of V words at a time to the one of C classes that raises most
-    the likelihood of the class bigrams and of the words' letters (Clark 2003), until a pass moves
-    none. A Markov chain of letters for each class takes the place of his hidden Markov model.
-    state: where to save the classes after each pass, and to go on from.
+    the likelihood of class bigrams and letters (Clark 2003), until a pass moves none. A Markov
+    chain of letters takes the place of his hidden one. state: to save, and to go on from.
     """
     model = Classes(counts, n_clusters)
     saved = state.load()

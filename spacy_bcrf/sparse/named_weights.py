@@ -150,9 +150,8 @@ def explain_choice(
     """Compare the tag of token i with its rival, the other tag of highest marginal probability.
 
     potentials: of the document under its constraints; a rival that they forbid scores -inf. best:
-    int32 (n,) the labeling. The tags of all other tokens stay. marginals: (n, T). weight: of the
-    chain in a sum of potentials, whose rest is one reason. first_tag: the first column of the tags
-    among chains side by side. known: `name_known(chain, doc)`, for several tokens.
+    int32 (n,) the labeling. marginals: (n, T). weight: of the chain in a sum, whose rest is one
+    reason. first_tag: the first column among chains side by side. known: `name_known(chain, doc)`.
     """
     tag = int(best[i])
     others = marginals[i].copy()
