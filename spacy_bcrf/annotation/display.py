@@ -58,8 +58,7 @@ def displacy(
         label = escape(span.label_) + shown[id(span)]
         color = renderer.colors.get(span.label_.upper(), renderer.default_color)
         options["colors"][label] = color
-        bounds = {"start_token": span.start, "end_token": span.end}
-        parsed["spans"].append({**bounds, "label": label})
+        parsed["spans"].append({"start_token": span.start, "end_token": span.end, "label": label})
     return _render(parsed, "span", options, **render)
 
 
