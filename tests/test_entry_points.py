@@ -10,6 +10,7 @@ from spacy import registry
 ENTRY_POINTS = list(distribution("spacy-bcrf").entry_points)
 REGISTRIES = {
     "thinc_layers": "layers",
+    "thinc_optimizers": "optimizers",
     "spacy_architectures": "architectures",
     "spacy_tokenizers": "tokenizers",
     "spacy_factories": "_entry_point_factories",

@@ -142,12 +142,12 @@ def make_first_config(
         )
     if shared == "transformer":
         training["optimizer"] = {
-            "@optimizers": "Adam.v1",
+            "@optimizers": "spacy-bcrf.TransformerAdam.v1",
             "learn_rate": {
                 "@schedules": "warmup_linear.v1",
                 "warmup_steps": training["max_steps"] // 10,
                 "total_steps": training["max_steps"],
-                "initial_rate": 0.00003,
+                "initial_rate": 0.001,
             },
         }
     config = Config(

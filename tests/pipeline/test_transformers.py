@@ -95,6 +95,25 @@ def test_a_trained_pipeline_needs_no_transformer_directory(task, models, tmp_pat
         assert long.has_annotation("TAG" if task == "pos" else "ENT_IOB", require_complete=True)
 
 
+def test_the_optimizer_of_the_config_moves_the_head_more_than_the_transformer(models):
+    nlp = load("ner", models / "bert")
+    nlp.initialize(lambda: examples(nlp))
+    bert = next(shim for node in nlp.get_pipe("transformer").model.walk() for shim in node.shims)
+    head = nlp.get_pipe("ner").model.get_ref("output_layer")
+    optimizer = nlp.create_optimizer()
+    optimizer.learn_rate = 0.001
+    for _ in range(2):  # the first gradients are 0, as the weights of the head
+        nlp.update(examples(nlp), sgd=optimizer)
+    old = {name: p.detach().clone() for name, p in bert._model.named_parameters()}
+    transitions = head.get_param("transitions").copy()
+    nlp.update(examples(nlp), sgd=optimizer)
+    now = {name: p.detach() for name, p in bert._model.named_parameters()}
+    moved = max(float((now[name] - old[name]).abs().max()) for name in old)
+    # A step of Adam is about its rate, whatever the gradient.
+    assert moved == pytest.approx(0.00003, rel=0.6)
+    assert abs(head.get_param("transitions") - transitions).max() > 10 * moved
+
+
 @pytest.mark.slow
 def test_spacy_train(models, tmp_path):
     nlp = spacy.blank("en")
