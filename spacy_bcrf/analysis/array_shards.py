@@ -14,21 +14,17 @@ from bcrf.io.atomic import replacing
 
 
 def write_missing(
-    docs: Iterable[Doc],
-    folder: Path,
-    size: int,
-    write: Callable[[Path, list[Doc]], None],
-    doing: str,
+    docs: Iterable[Doc], folder: Path, n: int, write: Callable[[Path, list[Doc]], None], doing: str
 ) -> tuple[list[Path], int]:
     """Write the missing shards. RETURNS the paths of all, and how many there were.
 
-    write: gets the path without suffix. doing: what the progress bar says.
+    n: documents of a shard. write: gets the path without suffix. doing: what the progress bar says.
     """
     folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
     n_reused, reading = 0, iter(docs)
     with tqdm(desc=doing, unit="docs", delay=1) as bar:
-        while of_shard := list(islice(reading, size)):
+        while of_shard := list(islice(reading, n)):
             paths.append(folder / f"{len(paths):06d}")
             if paths[-1].with_suffix(".npz").exists():
                 n_reused += 1

@@ -130,8 +130,7 @@ def _cross_fit(
     """Return the suspects of each document, judged by training on the other folds.
 
     Copies and near copies of a text share a fold: a pipeline trained on a copy finds its errors
-    right. work: a folder with a file for each finished fold. ValueError if it has those of another
-    audit.
+    right. work: a folder with a file a finished fold. ValueError if it is of another audit.
     """
     distinct = NearDuplicates(MAX_SIMILARITY)
     text_of = [distinct.find(doc.text) for doc in gold]

@@ -202,9 +202,7 @@ class Calibrated(Result):
         )
 
     def to_json(self) -> dict[str, Any]:
-        tables = {
-            title: {"error": table.error, **as_json(table)} for title, table in self.tables.items()
-        }
+        tables = {k: {"error": t.error, **as_json(t)} for k, t in self.tables.items()}
         return super().to_json() | {"tables": tables}
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -240,8 +238,7 @@ def calibrate(
 
     From then on the component annotates confidences. gold: documents outside of the training data.
     pipe: name of the component, None for the only one. by: "label" or "length" adds Platt scaling
-    by group. n_bins: of the tables. ValueError for a component with a promise, and as from
-    `Calibration`.
+    by group. n_bins: of the tables. ValueError with a promise, and as from `Calibration`.
     """
     name, labeler = find_labeler(nlp, pipe)
     if labeler.control:

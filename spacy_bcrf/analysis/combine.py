@@ -37,8 +37,7 @@ and the lattice."""
 class Combination:
     """The sum of the potentials of K components that predict the same tags.
 
-    pipes: trained, on the CPU. examples: annotated by all components before. ValueError if none has
-    gold annotation.
+    pipes: trained, on the CPU. examples: annotated by earlier components. ValueError without gold.
     """
 
     def __init__(self, pipes: Sequence[SequenceLabeler], examples: Sequence[Example]) -> None:

@@ -42,8 +42,7 @@ def read_extension(
 
     pipe: the component with the new labels, which come last. n_old: number of the tags without
     them. chain: the teacher's, over these tags. A token without a tag has none of the new tags.
-    Problems: of `read_gold`, new labels that are left open, old ones that the teacher's chain
-    forbids.
+    Problems: of `read_gold`, open new labels, old ones that the teacher's chain forbids.
     """
     gold, codec, n_tags = pipe.read_gold(examples), pipe.codec, len(pipe.tags)
     ops: Any = pipe.model.ops
@@ -100,8 +99,7 @@ def extended_target(chain: Potentials, extensions: Sequence[Extension], n_tags: 
     """Return target marginals (N, n_tags) of a component with new labels.
 
     chain: the teacher's, conditioned on the annotation: a token of a new entity is O for it. Its
-    marginals then move to the new tags, see `chain.rename_tags`. Where the annotation is silent,
-    the teacher decides alone.
+    marginals then move to the new tags, see `chain.rename_tags`. Elsewhere the teacher decides.
     """
     xp = chain.xp
     tags, allowed = (np.concatenate(parts) for parts in zip(*extensions, strict=True))

@@ -14,12 +14,7 @@ from spacy_bcrf.pipeline.factories import LINEAR_CHAIN, NER_MODEL, TAGGER_MODEL
 from spacy_bcrf.scores.foreign_labels import find_names
 from spacy_bcrf.scores.token_scores import Scorer
 
-FACTORIES = {
-    "ner": "bcrf_ner",
-    "spans": "bcrf_spans",
-    "tagger": "bcrf_tagger",
-    "segmenter": "bcrf_segmenter",
-}
+FACTORIES = {name: f"bcrf_{name}" for name in ("ner", "spans", "tagger", "segmenter")}
 """Components by their names in a pipeline."""
 MODELS: dict[str, dict[str, Any]] = {
     "ner": {**NER_MODEL, "templates": "social"},
@@ -94,8 +89,7 @@ def make_first_config(
     dev: the counts of the dev corpus, which must annotate what the components predict. pipes: names
     in `FACTORIES`, by default what the corpus annotates. encoder: one of `ENCODERS`. clusters: a
     file of `clusters`. transformer: a folder or name. scores: a source of `scores.token_scores`.
-    paths: the section [paths]. ValueError names an option that the corpus or another option
-    excludes.
+    paths: the section [paths]. ValueError names an option that the corpus or another one excludes.
     """
     notes = [f"{corpus.docs:,} documents, {corpus.tokens:,} tokens"]
     named = {"train": "the corpus", "dev": "the dev corpus", **(paths or {})}

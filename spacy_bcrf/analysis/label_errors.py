@@ -140,9 +140,8 @@ def _find_tags(
         found.append([])
         for i in range(start, end):
             if gold[i] not in (UNKNOWN, best[i]):
-                one, other = (
-                    (i - start, i - start + 1, codec.labels[tags[i]]) for tags in (gold, best)
-                )
+                labels = codec.labels[gold[i]], codec.labels[best[i]]
+                one, other = ((i - start, i - start + 1, label) for label in labels)
                 p_gold, p_best = marginals[i, [gold[i], best[i]]]
                 found[-1].append(_suspect(one, other, p_gold, p_best, 0.0))
     return found

@@ -180,8 +180,7 @@ def fit_curve(
 def fit_power_law(sizes: NDArray, f: NDArray, weights: NDArray) -> NDArray[np.float64]:
     """Return the curves (B, 3) of F (B, S): ceiling, scale and power.
 
-    Weighted least squares for each of POWERS, with a scale of at least 0 and a ceiling of at most
-    1. sizes, weights: (S,).
+    Weighted least squares for each of POWERS, scale >= 0 and ceiling <= 1. sizes, weights: (S,).
     """
     w = weights / weights.sum()
     x = sizes[:, None].astype("float64") ** -POWERS  # (S, P)

@@ -153,12 +153,11 @@ def note_shared(gold: Iterable[Doc], train: Iterable[Doc], where: str, source: s
     """Return a note if gold documents are training documents too. where, source: their names."""
     known = {hash(doc.text) for doc in train}
     found = Counter(hash(doc.text) in known for doc in gold)
-    if found[True]:
-        return [
-            f"{found[True]:,} of {found.total():,} documents of {where} are in {source} too: "
-            "scores on them are too good"
-        ]
-    return []
+    note = (
+        f"{found[True]:,} of {found.total():,} documents of {where} are in {source} too: scores on "
+        "them are too good"
+    )
+    return [note] if found[True] else []
 
 
 def note_trained(nlp: Language, gold: Iterable[Doc], where: str) -> list[str]:
@@ -180,11 +179,8 @@ def hash_texts(docs: Iterable[Doc]) -> list[str]:
 
 def note_left_out(n: int, who: str) -> list[str]:
     """Return a note about n predictions of a component that gold cannot judge."""
-    if not n:
-        return []
-    return [
-        f"{n:,} predictions of {who} are left out: gold has no annotation there, or leaves it open."
-    ]
+    note = f"{n:,} predictions of {who} are left out: gold has no annotation there, or is open."
+    return [note] if n else []
 
 
 def check_unseen(labeler: SequenceLabeler, gold: Sequence[Doc]) -> list[str]:

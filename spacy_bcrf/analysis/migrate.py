@@ -184,8 +184,7 @@ def import_crfsuite(path: Path, lang: str = "en") -> Language:
 
     It reads the names of features from `token._.crfsuite`, see `formats.crfsuite.set_features`.
     Features with values other than 1 have no counterpart. The weights are float32;
-    `bcrf.sklearn.CRF(model_filename=path)` keeps float64. ValueError names the file if it is no
-    CRFsuite model, or has no label.
+    `bcrf.sklearn.CRF(model_filename=path)` keeps float64. ValueError for another file or no label.
     """
     model = read_crfsuite_model(path)
     labels, attributes = model.labels, model.attributes

@@ -76,12 +76,9 @@ def read_predictions(
 
 
 def _choose(
-    predicted: Sequence[ScoredSpan],
-    candidates: Sequence[ScoredSpan],
-    max_alternatives: int,
-    may_overlap: bool,
+    predicted: list[ScoredSpan], candidates: list[ScoredSpan], n: int, may_overlap: bool
 ) -> dict[str, Any]:
-    """Return `spans`, `alternatives` and `errors` of a document, see `read_predictions`."""
+    """Return `spans`, `alternatives` (n of each) and `errors`, see `read_predictions`."""
 
     def is_excluded(span: ScoredSpan) -> bool:
         others = (s for s in shown if _overlap(s, span))
@@ -98,11 +95,10 @@ def _choose(
     alternatives: set[ScoredSpan] = set()
     for span in shown:
         near = (s for s in others if s[:3] not in known and _overlap(s, span))
-        alternatives.update(islice(near, max_alternatives))
-    n = len(predicted)
+        alternatives.update(islice(near, n))
     errors = sum(1 - s.probability for s in predicted) + sum(s.probability for s in others)
     return {
-        "spans": sorted([*_rounded(span), i < n] for i, span in enumerate(shown)),
+        "spans": sorted([*_rounded(span), i < len(predicted)] for i, span in enumerate(shown)),
         "alternatives": sorted(map(_rounded, alternatives)),
         "errors": round(errors, 4),
     }

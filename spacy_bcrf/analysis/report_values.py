@@ -8,18 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_bcrf.analysis.calibrate import expected_error, measure_reliability
-from spacy_bcrf.analysis.evaluation import (
-    CORRECT,
-    MEASURES,
-    OVERLAPS,
-    Annotation,
-    Counts,
-    Evaluation,
-    Pair,
-    score,
-)
-from spacy_bcrf.analysis.resampling import bootstrap_scores, percentile_interval, randomization_test
+from .calibrate import expected_error, measure_reliability
+from .evaluation import CORRECT, MEASURES, OVERLAPS, Annotation, Counts, Evaluation, Pair, score
+from .resampling import bootstrap_scores, percentile_interval, randomization_test
 
 SCORES = ("precision", "recall", "f")
 N_EXAMPLES = 3
@@ -49,9 +40,7 @@ def describe(evaluation: Evaluation, texts: Sequence[str], n: int, seed: int) ->
       the missing gold spans of the least and of the highest probability.
     """
     labels = [None, *evaluation.labels]
-    scores = {
-        measure: _score_rows(labels, evaluation.count(measure), n, seed) for measure in MEASURES
-    }
+    scores = {key: _score_rows(labels, evaluation.count(key), n, seed) for key in MEASURES}
     overlaps = evaluation.count_overlaps()
     errors = [
         (i, pair)

@@ -87,8 +87,7 @@ def tune(
     trial. network: a trained pipeline with a component of the same name; the last trial is its sum
     with the best chain, see `combine`. Dev chooses the two weights of the sum too, so its F is a
     little too high.
-    ValueError for another pipeline, corpora without annotation, or if the chain and the network
-    cannot be one component.
+    ValueError for another pipeline, no annotation, or if both cannot be one component.
     """
     end = time.monotonic() + 60 * minutes
     name, nlp = _load(config)
@@ -98,7 +97,13 @@ def tune(
         find_labels(f"the {part} corpus", [eg.reference for eg in examples], pipe, name)
     model = config["components"][name]["model"]
     identity = _identify([config.to_str(), n_candidates, seed], [*train, *dev])
-    digest = _check_network(network, name, config, train) if network else ""
+    other, digest = None, ""
+    if network:
+        # The first chain of two passes would be trained.
+        chain = load_model_from_config(apply_settings(config, {"two_pass": False}), auto_fill=True)
+        chain.initialize(lambda: train)
+        other = _load_network(network, name, chain)
+        digest = sha256(other.to_bytes()).hexdigest()
     known = _read_state(state, identity, digest)
     found = Tuning()
     order = np.random.default_rng(seed).permutation(len(train))
@@ -113,7 +118,7 @@ def tune(
             if time.monotonic() >= end:
                 return False
             part = [train[i] for i in order[: max(1, round(share * len(train)))]]
-            known[key] = _try(config, name, nlp, settings, share, part, dev)
+            known[key] = _try(config, name, nlp, settings, share, part, dev, other)
             trials = [asdict(trial) for trial in known.values()]
             write_text(state, json.dumps([identity, digest, trials]))
             after(known[key])
@@ -191,6 +196,7 @@ def _try(
     share: float,
     train: Sequence[Example],
     dev: Sequence[Example],
+    network: Language | None,
 ) -> Trial:
     """Train a candidate and judge it on dev. A setting that cannot be learned gets F 0."""
     start = time.process_time()
@@ -199,8 +205,8 @@ def _try(
     try:
         candidate = load_model_from_config(changed, vocab=nlp.vocab, auto_fill=True)
         fit_sparse_chain(candidate, train, passes)
-        if "network" in settings:
-            parts = {"chain": candidate, "network": _load_network(settings["network"], name)}
+        if "network" in settings and network:
+            parts = {"chain": candidate, "network": network}
             candidate = combine(parts, [example.reference for example in dev], name).nlp
     except ValueError as error:
         return Trial(settings, share, problem=str(error))
@@ -225,35 +231,20 @@ def _load(config: Config) -> tuple[str, Language]:
     )
 
 
-def _load_network(model: str, name: str) -> Language:
-    """Load a trained pipeline. CorpusError names it unless it has the component."""
+def _load_network(model: str, name: str, chain: Language) -> Language:
+    """Load a trained pipeline. CorpusError names it unless it can be summed with the chain."""
     try:
         nlp = load_pipeline(model)
+        ours = [key for key, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler)]
+        if name not in ours:
+            raise ValueError(
+                f"{model}: expected a component {name} of spacy-bcrf, as the config has, got "
+                f"{', '.join(ours) or 'none'}"
+            )
+        check_same(name, {"the config": chain, model: nlp})
     except ValueError as error:
         raise CorpusError(str(error)) from None
-    ours = [key for key, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler)]
-    if name not in ours:
-        raise CorpusError(
-            f"{model}: expected a component {name} of spacy-bcrf, as the config has, got "
-            f"{', '.join(ours) or 'none'}"
-        )
     return nlp
-
-
-def _check_network(model: str, name: str, config: Config, train: Sequence[Example]) -> str:
-    """Return a digest of a trained pipeline.
-
-    CorpusError unless its component and a chain of the config can be one component.
-    """
-    network = _load_network(model, name)
-    # The first chain of two passes would be trained.
-    chain = load_model_from_config(apply_settings(config, {"two_pass": False}), auto_fill=True)
-    chain.initialize(lambda: train)
-    try:
-        check_same(name, {"the config": chain, model: network})
-    except ValueError as error:
-        raise CorpusError(str(error)) from None
-    return sha256(network.to_bytes()).hexdigest()
 
 
 def _identify(settings: list[Any], examples: Sequence[Example]) -> str:

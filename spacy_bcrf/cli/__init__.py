@@ -3,7 +3,6 @@
 spaCy's command line imports it through the entry point `spacy_cli`.
 """
 
-from collections.abc import Callable
 from importlib import import_module
 from itertools import chain
 from typing import Annotated, Any
@@ -64,18 +63,13 @@ except KeyboardInterrupt:  # Typer handles Ctrl-C only once a command runs.
     raise SystemExit(130) from None
 
 
-def _make_renamed(name: str) -> Callable[[], None]:
-    def fail() -> None:
-        typer.echo(f"{name} is now: {RENAMED[name]}", err=True)
-        raise typer.Exit(2)
-
-    return fail
+def _fail(ctx: typer.Context) -> None:
+    typer.echo(f"{ctx.info_name} is now: {RENAMED[str(ctx.info_name)]}", err=True)
+    raise typer.Exit(2)
 
 
 for _name in RENAMED:
-    app.command(_name, hidden=True, context_settings=_OVERRIDES, add_help_option=False)(
-        _make_renamed(_name)
-    )
+    app.command(_name, hidden=True, context_settings=_OVERRIDES, add_help_option=False)(_fail)
 
 
 def _show_version(is_asked: bool) -> None:

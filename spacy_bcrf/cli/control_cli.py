@@ -46,13 +46,9 @@ def control_cli(
     With too few documents it says how many are needed, and stores nothing.
     Without both it stores nothing, and prints the promises that hold at once, with their costs.
     """
+    from spacy_bcrf.analysis.control import control
     from spacy_bcrf.analysis.control.evidence import Loss, show_promise
-    from spacy_bcrf.analysis.control.thresholds import (
-        ASSUMPTION,
-        control,
-        list_promises,
-        split_promise,
-    )
+    from spacy_bcrf.analysis.control.thresholds import ASSUMPTION, list_promises, split_promise
 
     from .labeler import check_destination, load_labeler, read_gold, store
 

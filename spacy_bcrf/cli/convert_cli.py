@@ -40,15 +40,8 @@ _PREFIXED = ("B-PER",)
 """An example of the tags of CoNLL-U and `.iob` lines, which all need a prefix."""
 _FORMATS = {
     ".conllu": "conllu",
-    ".conll": "columns",
-    ".iob": "columns",
-    ".iob2": "columns",
-    ".bio": "columns",
-    ".tsv": "columns",
-    ".txt": "columns",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".json": "json",
+    **dict.fromkeys((".conll", ".iob", ".iob2", ".bio", ".tsv", ".txt"), "columns"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "json"),
     ".ann": "brat",
 }
 
@@ -192,9 +185,9 @@ def _find_format(
     if found == "conllu" and expected and guess_columns(path) != Columns():
         found = expected  # ten columns with one of entity tags
     if found is None:
+        named = f"{' '.join(_FORMATS)}, or `convert --format` {', '.join(get_args(Format)[1:])}"
         raise ValueError(
-            f"{path}: unknown extension {suffix!r}, and content; expected one of "
-            f"{' '.join(_FORMATS)}, or `convert --format` {', '.join(get_args(Format)[1:])}"
+            f"{path}: unknown extension {suffix!r}, and content; expected one of {named}"
         )
     if found != expected:
         report(f"{path}: is read as {found}, by its content (see `convert --format`)")

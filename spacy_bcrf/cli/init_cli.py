@@ -89,24 +89,17 @@ def init_cli(
     lists = _read_names(names or [])
     raw = texts if texts and text_suffix(texts) == ".txt" else _find_raw_text(corpora)
     chosen = [name.strip() for name in pipes.split(",")] if pipes else []
-    check_choices(chosen, encoder, Path(clusters) if clusters else None, transformer, source)
+    choices: Any = {"encoder": encoder, "transformer": transformer, "scores": source}
+    check_choices(chosen, clusters=Path(clusters) if clusters else None, **choices)
     spans_key = "sc" if "spans" in chosen else None
     parts = _Parts(output.parent, corpora, dev, lang, spans_key, force)
     with parts:
         clusters_file = _find_clusters(clusters, raw, output.parent, lang)
         paths = parts.prepare(lists)
         found = {name: _inspect(path) for name, path in paths.items()}
-        made = make_first_config(
-            found["train"],
-            lang,
-            dev=found["dev"],
-            pipes=chosen,
-            encoder=encoder,
-            clusters=clusters_file,
-            transformer=transformer,
-            scores=source,
-            paths={name: str(path) for name, path in paths.items()},
-        )
+        choices |= {"paths": {name: str(path) for name, path in paths.items()}}
+        choices |= {"dev": found["dev"], "pipes": chosen, "clusters": clusters_file}
+        made = make_first_config(found["train"], lang, **choices)
         with replacing(output) as part:
             made.config.to_disk(part, interpolate=False)
     for note in made.notes:
@@ -135,9 +128,8 @@ def _find_source(path: str | None, labels: str | None) -> dict[str, Any] | None:
     pairs = [pair.partition("=") for pair in labels.split(",")] if labels else []
     if wrong := [name for name, equals, _ in pairs if not equals]:
         raise ValueError(f"--labels: expected FOREIGN=OURS, got {wrong[0]!r}")
-    return source | (
-        {"labels": {name.strip(): own.strip() for name, _, own in pairs}} if pairs else {}
-    )
+    ours = {name.strip(): own.strip() for name, _, own in pairs}
+    return source | ({"labels": ours} if ours else {})
 
 
 def _write_decoder(output: Path, lang: str, source: dict[str, Any], names: str | None) -> str:
@@ -172,8 +164,7 @@ def _inspect(corpus: Path) -> Inspection:
 class _Parts:
     """The .spacy files of the train and the dev part, beside the config.
 
-    It replaces no input, and another file only if `force`. If its block fails, new files are
-    removed. spans_key: of `convert`.
+    It replaces no input, another file only if `force`, and removes new files if its block fails.
     """
 
     folder: Path

@@ -75,11 +75,10 @@ def rank_cli(
         "label-studio": tasks.make_label_studio_task,
     }[format]
     docs = annotate_before(nlp, name, (given[one.number] for one in ranking.chosen))
+    predicted = predict_spans(labeler, docs, max_alternatives)
     records = (
         make(given.fields(one.number), round(one.uncertainty, 6), *found, name)
-        for one, found in zip(
-            ranking.chosen, predict_spans(labeler, docs, max_alternatives), strict=True
-        )
+        for one, found in zip(ranking.chosen, predicted, strict=True)
     )
     if output is None:
         write(records, format, typer.get_text_stream("stdout", errors=_HALVES))

@@ -56,20 +56,13 @@ def redact_cli(
     from .redact_stdin import redact_stdin
     from .text_docs import read_text_records
 
+    options: Any = {"style": style, "threshold": threshold, "key": _read_key(key)}
     if stream:
         if not (texts is output is report is None):
             raise ValueError(
                 "--stream takes no TEXTS, --output and --report: it redacts stdin to stdout"
             )
-        redact_stdin(
-            model,
-            pipe,
-            gpu_id,
-            style=style,
-            threshold=threshold,
-            key=_read_key(key),
-            max_lag=max_lag,
-        )
+        redact_stdin(model, pipe, gpu_id, max_lag=max_lag, **options)
         return None
     if texts is None or output is None:
         raise ValueError("expected TEXTS and --output, or --stream")
@@ -79,9 +72,7 @@ def redact_cli(
     check_output_file(report, ".html .json", texts, key, output)
     if report is not None:
         check_corpus(texts)
-    secret = _read_key(key)
     nlp, name, labeler = load_labeler(model, pipe, gpu_id)
-    options: Any = {"style": style, "threshold": threshold, "key": secret}
     if threshold is None and labeler.control is not None:
         unpromised = sorted({*labeler.labels} - {*labeler.control.labels})
         names = ", ".join(unpromised)

@@ -15,8 +15,7 @@ from .paths import print_notes
 def redact_stdin(model: str, pipe: str | None, gpu_id: int, **options: Any) -> None:
     """Replace the spans of a recall promise in the standard input, which is one text.
 
-    options: see `RedactionStream`. If the input is no UTF-8 or the command is stopped, the text
-    before that is finished first.
+    options: see `RedactionStream`. At bad UTF-8 or a signal, it finishes the text before.
     """
     from spacy_bcrf.analysis.control.thresholds import ASSUMPTION
     from spacy_bcrf.analysis.redact_stream import RedactionStream

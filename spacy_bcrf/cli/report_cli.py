@@ -47,9 +47,8 @@ def report_cli(
     pages[".md"] = partial(report_markdown, found.values)
     for path in output:
         write_report(path, pages, found.to_json())
-    print_notes([*found.values["notes"], *note_trained(nlp, gold, str(test))])
-    for path in output:
         typer.echo(f"{path}: {found!r}")
+    print_notes([*found.values["notes"], *note_trained(nlp, gold, str(test))])
     page = next((path for path in output if path.suffix.lower() == ".html"), output[0])
     step = spacy_command("bcrf", "review", model, "TEXTS", output="page.html", pipe=pipe)
     return f"open {page}. To correct texts: {step}"

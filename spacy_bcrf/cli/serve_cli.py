@@ -61,8 +61,7 @@ def make_app_of(
 ) -> Any:
     """Return the application of `serve`.
 
-    chosen: the components to answer, by default all. page: whether GET / is a page. hosts: as of
-    `make_app`.
+    chosen: the components, by default all. page: whether GET / is a page. hosts: as of `make_app`.
     """
     from spacy_bcrf.analysis.loading import find_labelers
     from spacy_bcrf.analysis.redact_stream import RedactionStream

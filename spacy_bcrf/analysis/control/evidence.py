@@ -181,13 +181,13 @@ def fit_threshold(
         if 1 < loss.max_units > (most := int(counts.total.max())):
             reason += f". No document has more than {most}: --max-units {most} needs fewer of them"
         raise ValueError(reason)
-    measured = 1 - measure_loss(Counts(*(part[:, [best]] for part in counts)), loss)
+    measured = 1 - mean_loss(Counts(*(part[:, [best]] for part in counts)), loss)
     threshold = float(thresholds[best])
     share = float((units.posteriors >= threshold).mean())
     return Kept(promise, threshold, units.n_docs, float(measured[0]), share)
 
 
-def measure_loss(counts: Counts, loss: Loss) -> Floats:
+def mean_loss(counts: Counts, loss: Loss) -> Floats:
     """Return the weighted mean loss (K,) of the documents, which a promise bounds."""
     totals = counts.by_document().total if loss.unit == "document" else counts.total
     weights = (totals.clip(max=loss.max_units) / loss.max_units).sum(0)

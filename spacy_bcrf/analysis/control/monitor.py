@@ -46,6 +46,10 @@ SHAPES = ((_J, 40), (_J, 40), (2, _J), (_J, 2, 4), (_J,))
 """Of the arrays of a `Watch`, in the order of its fields."""
 
 
+Spans = list[tuple[NDArray, NDArray]]
+"""Labels and posteriors by document: predictions of a precision promise, else candidates."""
+
+
 class Comparison(NamedTuple):
     """Means of a measure, of new documents and of the reference, with Holm's p of two samples.
 
@@ -126,9 +130,8 @@ class Watch(Result):
     def compare(self) -> list[Comparison]:
         """Return the comparison of each measure that both sides have."""
         n, m = self.reference.sum(1), self.new.sum(1)
-        shares = [
-            part.cumsum(1) / part.sum(1).clip(min=1)[:, None] for part in (self.reference, self.new)
-        ]
+        both = self.reference, self.new
+        shares = [counts.cumsum(1) / counts.sum(1).clip(min=1)[:, None] for counts in both]
         distance = np.abs(shares[0] - shares[1]).max(1)
         p = np.array([_ks_p_value(*row) for row in zip(distance, n, m, strict=True)])
         used = np.flatnonzero((n > 0) & (m > 0))
@@ -297,11 +300,8 @@ def monitor(
 
 def measure_docs(
     nlp: Language, name: str, labeler: SequenceLabeler, docs: Iterable[Doc]
-) -> tuple[Floats, int, list[tuple[NDArray, NDArray]]]:
-    """Return the values (D, J) of the documents with words, how many have none, and their spans.
-
-    Spans: labels and posteriors, of predictions if the promise is of precision, else of candidates.
-    """
+) -> tuple[Floats, int, Spans]:
+    """Return the values (D, J) of the documents with words, how many have none, and their spans."""
     codec, ops = labeler.codec, labeler.model.ops
     chain = sparse_chain(labeler.model)
     promise = labeler.control
@@ -311,7 +311,7 @@ def measure_docs(
     else:
         thresholds = promise.by_label(labeler.labels, 1)
     rows: list[list[float]] = []
-    spans: list[tuple[NDArray, NDArray]] = []
+    spans: Spans = []
     n_empty = 0
     for batch in minibatch(annotate_before(nlp, name, docs), BATCH_SIZE):
         n_all = len(batch)
@@ -354,9 +354,7 @@ def measure_docs(
     return np.array(rows, dtype="float64").reshape(-1, len(MEASURES)), n_empty, spans
 
 
-def _needed(
-    labeler: SequenceLabeler, spans: list[tuple[NDArray, NDArray]]
-) -> tuple[list[str], int | None]:
+def _needed(labeler: SequenceLabeler, spans: Spans) -> tuple[list[str], int | None]:
     """Return the promises, and the documents that `control` needs for all by expected losses."""
     promise = labeler.control
     if promise is None or not promise.values:
@@ -379,12 +377,7 @@ def _needed(
 
 
 def _expected_excess(
-    kind: str,
-    spans: list[tuple[NDArray, NDArray]],
-    ids: list[int],
-    thresholds: Floats,
-    risk: float,
-    loss: Loss,
+    kind: str, spans: Spans, ids: list[int], thresholds: Floats, risk: float, loss: Loss
 ) -> Floats:
     """Return the expected excess (D, K) of documents, as `Loss.excess` of gold documents."""
     found = []

@@ -4,8 +4,7 @@ Documents are exchangeable; spans of one document are not. So each document coun
 loss in [0, 1], the share of its units that are wrong. Angelopoulos et al. (2021), "Learn then
 Test", turn p-values of the hypotheses "the risk at threshold k is above its bound" into thresholds.
 
-Three tests give p-values. The losses and weights that a promise can have choose one, see
-`fit_threshold`; the data do not.
+Three tests give p-values. The losses and weights choose one, see `Loss.p_values`; data do not.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ MAX_DOCUMENTS = 100_000
 class Units(NamedTuple):
     """M predictions, or M gold spans, of D documents.
 
-    docs: (M,) index of the document. posteriors: (M,). correct: bool (M,), all true for gold spans.
-    n_docs: D.
+    docs: (M,) index of the document. posteriors, correct: (M,); gold spans are correct. n_docs: D.
     """
 
     docs: NDArray[np.integer]

@@ -17,16 +17,7 @@ from spacy_bcrf.pipeline.settings import PROMISES, Control
 
 from ..loading import check_unseen, find_labeler, make_examples, note_left_out
 from ..result import Result, make_axes
-from .evidence import (
-    GRIDS,
-    Evidence,
-    Kept,
-    Loss,
-    Promise,
-    fit_threshold,
-    measure_loss,
-    show_promise,
-)
+from .evidence import GRIDS, Evidence, Kept, Loss, Promise, fit_threshold, mean_loss, show_promise
 from .risk import Counts, Floats, binomial_interval, count_units
 
 VALUES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
@@ -72,8 +63,7 @@ def split_promise(
 class Controlled(Result):
     """A component with promises of a kind, precision or recall, and their thresholds.
 
-    n_docs, n_candidates: numbers of gold documents and of candidate spans in them. notes: doubts
-    about the documents.
+    n_docs, n_candidates: of gold documents, and of candidates in them. notes: doubts about them.
     """
 
     name: str
@@ -199,12 +189,12 @@ def _reached(counts: Counts, loss: Loss) -> dict[str, Any]:
     n = len(counts.total)
     if not n:
         return {}
-    reached = 1 - float(measure_loss(counts, loss)[0])
+    reached = 1 - float(mean_loss(counts, loss)[0])
     if loss.unit == "document":
         bounds = binomial_interval(round(n * (1 - reached)), n)
     else:
         drawn = np.random.default_rng(0).integers(0, n, (1000, n))
-        samples = [measure_loss(counts.take(i), loss)[0] for i in drawn]
+        samples = [mean_loss(counts.take(i), loss)[0] for i in drawn]
         bounds = tuple(np.percentile(samples, (2.5, 97.5)).tolist())
     return {"documents": n, "reached": reached, "low": 1 - bounds[1], "high": 1 - bounds[0]}
 

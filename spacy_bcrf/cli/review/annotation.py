@@ -35,15 +35,12 @@ def read_annotation(
 
 
 def keep_suspects(
-    documents: Iterable[dict[str, Any]],
-    path: Path,
-    labels: Sequence[str],
-    is_complete: Sequence[bool],
+    documents: Iterable[dict[str, Any]], path: Path, labels: Sequence[str], complete: Sequence[bool]
 ) -> Iterator[dict[str, Any]]:
     """Yield the documents with suspects, as choices between gold and suggestion.
 
     All other gold spans count as accepted. documents: of `read_predictions` with gold spans. path:
-    JSON lines that `audit` wrote. is_complete: of the corpus; the last decision completes such a
+    JSON lines that `audit` wrote. complete: of the corpus; the last decision completes such a
     document. CorpusError names a line that does not fit the documents.
     """
     suspects: dict[int, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
@@ -75,7 +72,7 @@ def keep_suspects(
                 for span in document["spans"]
                 if span[4] or len(span) == 6
             )
-            yield {**document, "closes": is_complete[i]}
+            yield {**document, "closes": complete[i]}
     if beyond := [number for i, found in suspects.items() if i >= n for number, _ in found]:
         raise CorpusError(f"{path}:{min(beyond)}: the corpus has only {n:,} documents")
 
