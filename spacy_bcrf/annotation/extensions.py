@@ -36,7 +36,3 @@ def set_extensions() -> None:
 def make_key(name: str, start: int | None = None, end: int | None = None) -> Key:
     """Return spaCy's key of an attribute. start: character of a span or token. end: of a span."""
     return "._.", name, start, end
-
-
-def is_key(key: Any) -> bool:
-    return isinstance(key, tuple) and len(key) == 4 and key[0] == "._."

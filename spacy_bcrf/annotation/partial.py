@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 
-from .extensions import UserData, is_key
+from .extensions import UserData
 
 AMBIGUOUS = "ambiguous_spans"
 INCORRECT = "incorrect_spans"
@@ -125,7 +125,9 @@ def _read_attributes(doc: Doc, names: Sequence[str]) -> Attributes:
     found: Attributes = {}
     user_data: UserData = doc.user_data
     for key, value in user_data.items():
-        if is_key(key) and key[1] in names and key[3] is None and value is not None:
+        # spaCy's keys have four fields; the last one is an offset for spans only.
+        is_extension = isinstance(key, tuple) and len(key) == 4 and key[0] == "._."
+        if is_extension and key[1] in names and key[3] is None and value is not None:
             found.setdefault(key[1], {})[key[2]] = value
     return found
 

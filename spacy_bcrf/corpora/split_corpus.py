@@ -14,7 +14,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Corpus, Example
 from spacy.vocab import Vocab
 
-from spacy_bcrf.annotation.extensions import UserData, is_key, set_extensions
+from spacy_bcrf.annotation.extensions import UserData, set_extensions
 from spacy_bcrf.annotation.partial import AMBIGUOUS
 from spacy_bcrf.corpora.doc_files import read_docs
 
@@ -83,7 +83,7 @@ def _cut(sent: Span) -> Doc:
     old: UserData = sent.doc.user_data
     data: UserData = doc.user_data
     for key, value in old.items():
-        if not is_key(key) or key[2] is None:
+        if not _is_extension(key) or key[2] is None:
             data[key] = value
         elif sent.start_char <= key[2] < sent.end_char:
             offsets = (None if x is None else x - sent.start_char for x in key[2:])
@@ -100,6 +100,10 @@ def _cut(sent: Span) -> Doc:
         if name == AMBIGUOUS and cut:
             doc.set_ents([], missing=cut, default="unmodified")
     return doc
+
+
+def _is_extension(key: Any) -> bool:
+    return isinstance(key, tuple) and len(key) == 4 and key[0] == "._."
 
 
 def find_losses(config: dict[str, Any], vocab: Vocab) -> Iterator[str]:
@@ -123,6 +127,6 @@ def find_losses(config: dict[str, Any], vocab: Vocab) -> Iterator[str]:
 def _find_partial(doc: Doc) -> list[str]:
     """Return the names of the annotation of a document that `Span.as_doc` does not copy."""
     data: UserData = doc.user_data
-    names = {key[1] for key, value in data.items() if is_key(key) and value is not None}
+    names = {key[1] for key, value in data.items() if _is_extension(key) and value is not None}
     groups = (f"doc.spans[{key!r}]" for key, group in doc.spans.items() if len(group))
     return [*sorted(names & PARTIAL), *groups]
