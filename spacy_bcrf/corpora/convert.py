@@ -331,12 +331,8 @@ def _detect_format(items: Iterator[Item]) -> tuple[str, Iterator[Item]]:
         if isinstance(item.value, dict):
             fields = item.value
             break
-    if "answer" in fields:
-        name = "prodigy"
-    elif "data" in fields and "text" not in fields and "tokens" not in fields:
-        name = "label-studio"
-    else:
-        name = "jsonl"
+    is_task = "data" in fields and not fields.keys() & {"text", "tokens"}
+    name = "prodigy" if "answer" in fields else "label-studio" if is_task else "jsonl"
     return name, chain(head, items)
 
 

@@ -49,15 +49,8 @@ def CharConvEmbed(
     The training config sets the dropout rate. ValueError for an option out of range. O(C filters
     char_width window) time for the C characters of the distinct words.
     """
-    sizes = {
-        "rows": rows,
-        "filters": filters,
-        "char_width": char_width,
-        "char_rows": char_rows,
-        "window": window,
-        "max_chars": max_chars,
-    }
-    for option, value in sizes.items():
+    sizes = {"rows": rows, "filters": filters, "char_width": char_width, "char_rows": char_rows}
+    for option, value in (*sizes.items(), ("window", window), ("max_chars", max_chars)):
         if value < 1:
             raise ValueError(f"{option} must be at least 1, got {value}")
     if width <= filters:

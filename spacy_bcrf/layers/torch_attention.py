@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -77,13 +77,7 @@ class SelfAttention(nn.Module):
     """Self-attention over windows of ragged sequences. Options: see `SelfAttentiveEncoder`."""
 
     def __init__(
-        self,
-        width: int,
-        depth: int,
-        heads: int,
-        feed_forward: int,
-        positions: Literal["learned", "sinusoidal"],
-        window: int,
+        self, width: int, depth: int, heads: int, feed_forward: int, positions: str, window: int
     ) -> None:
         super().__init__()
         self.window = window
