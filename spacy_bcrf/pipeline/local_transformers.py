@@ -8,10 +8,7 @@ from spacy.language import Language
 
 
 def make_callback() -> Callable[[Language], Language]:
-    """Return a callback for `initialize.before_init` that loads local transformers.
-
-    spacy-transformers looks for a missing directory on the Hub, and its errors do not name it.
-    """
+    """Return a callback for `initialize.before_init`, whose errors name local directories."""
     return load_local_transformers
 
 

@@ -190,9 +190,7 @@ def check_label(name: str, codec: Codec, label: object) -> None:
 
 
 class TaggerSettings(Settings):
-    """overwrite: whether predictions replace the tags that a document has.
-    label_smoothing: the share of each gold tag that training spreads over all tags, in [0, 1).
-    """
+    """overwrite: replace preset tags. label_smoothing: share of gold tags over all, in [0, 1)."""
 
     overwrite: bool = False
     label_smoothing: float = 0.0

@@ -68,7 +68,8 @@ def rehearse(
     view = LabelingModel(pipe.name, teacher)
     assert view.tags is not None
     check_learns_from_gradients(pipe, "rehearsal")
-    for upstream in (x for x in (getattr(n, "upstream_name", None) for n in teacher.walk()) if x):
+    upstreams = (getattr(node, "upstream_name", None) for node in teacher.walk())
+    if upstream := next(filter(None, upstreams), None):
         raise ValueError(
             f"[{pipe.name}] rehearsal needs a component with its own tok2vec, but this one listens "
             f"to {upstream!r}. Call nlp.replace_listeners before nlp.resume_training"

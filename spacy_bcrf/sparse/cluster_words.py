@@ -43,10 +43,7 @@ def cluster_words(
 def cluster_vectors(
     words: Sequence[str], vectors: NDArray[np.floating], n_clusters: int, seed: int = 0
 ) -> dict[str, str]:
-    """Cluster words by the directions of their vectors (V, D), and return each word's path.
-
-    K-means, on batches above `MANY` words. ValueError for more clusters than words.
-    """
+    """Return paths of words by directions of vectors (V, D), by K-means. ValueError: too few."""
     cluster = require("sklearn.cluster", "clusters")
     if not 2 <= n_clusters <= len(words):
         raise too_many_clusters(n_clusters, len(words))
