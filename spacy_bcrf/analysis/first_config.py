@@ -95,8 +95,10 @@ def make_first_config(
     named = {"train": "the corpus", "dev": "the dev corpus", **(paths or {})}
     chosen = list(pipes) or _choose(corpus, notes, named["train"])
     check_choices(chosen, encoder, clusters, transformer, scores)
+    what = {"ner": "entity annotation", "spans": f"doc.spans[{SPANS_KEY!r}]", "tagger": "token.tag"}
     for part, counts in {"train": corpus, "dev": dev or corpus}.items():
-        _check_annotation(counts, chosen, named[part])
+        for name in [x for x in chosen if x in what and x not in find_annotated(counts)]:
+            raise ValueError(f"component {name}: {named[part]} has no {what[name]}")
     shared = {"cnn": "tok2vec", "hybrid": "tok2vec", "transformer": "transformer"}.get(encoder)
     components: dict[str, Any] = {}
     if shared == "tok2vec":
@@ -247,13 +249,6 @@ def check_choices(
             if transformer is None
             else f"a transformer is given, but the encoder is {encoder}"
         )
-
-
-def _check_annotation(corpus: Inspection, pipes: Sequence[str], where: str) -> None:
-    what = {"ner": "entity annotation", "spans": f"doc.spans[{SPANS_KEY!r}]", "tagger": "token.tag"}
-    for name in pipes:
-        if name in what and name not in find_annotated(corpus):
-            raise ValueError(f"component {name}: {where} has no {what[name]}")
 
 
 def _make_model(

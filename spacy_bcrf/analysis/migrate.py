@@ -59,10 +59,8 @@ def migrate_config(config: Config, head: str = "spacy-bcrf.BCRF.v1") -> Migratio
     """Replace spaCy's `ner`, `tagger` and `spancat` in a training config.
 
     Names of components, tok2vec layers, listeners and all settings outside of the components stay.
-
-    config: filled or not, and not interpolated. It stays unchanged.
-    head: registered name of a head.
-    ValueError names a section that cannot be migrated, and the reason.
+    config: filled or not, and not interpolated. It stays unchanged. head: registered name of a
+    head. ValueError names a section that cannot be migrated, and the reason.
     """
     config = config.copy()
     pipes = config.get("components", {})

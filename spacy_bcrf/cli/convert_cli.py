@@ -168,7 +168,9 @@ def _find_format(
 ) -> str:
     """Return the format of a file. Content wins over an extension of columns, if not chosen."""
     if path.is_dir():
-        raise ValueError(f"{path}: is a folder; expected files{_suggest(path)}")
+        inside = Counter(file.suffix for file in path.iterdir() if text_suffix(file) in _FORMATS)
+        example = f", for instance {path}/*{inside.most_common(1)[0][0]}" if inside else ""
+        raise ValueError(f"{path}: is a folder; expected files{example}")
     suffix = text_suffix(path)
     if suffix == ".spacy":
         raise ValueError(
@@ -232,8 +234,3 @@ def _read_tags(
         sentence.entities = normalize_tags(sentence.entities, known)
         sentence.layers = [normalize_tags(layer, known) for layer in sentence.layers]
         yield sentence
-
-
-def _suggest(folder: Path) -> str:
-    found = Counter(file.suffix for file in folder.iterdir() if text_suffix(file) in _FORMATS)
-    return f", for instance {folder}/*{found.most_common(1)[0][0]}" if found else ""

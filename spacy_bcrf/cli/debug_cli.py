@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,11 +63,8 @@ def debug_cli(
         head, (reports, notes) = [], _debug_config(Path(path), rest)
         step = spacy_command("train", path, "--output", "out", *rest, code=code)
     if as_json:
-        parts = {
-            name: {part: found.to_json() for part, found in by_part.items()}
-            for name, by_part in reports.items()
-        }
-        typer.echo(json.dumps(parts, indent=2, ensure_ascii=False))
+        counts = json.dumps(reports, default=methodcaller("to_json"), indent=2, ensure_ascii=False)
+        typer.echo(counts)
     else:
         for line in (*head, *(line for item in reports.items() for line in show(*item))):
             typer.echo(line)
