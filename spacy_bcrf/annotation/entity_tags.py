@@ -105,10 +105,9 @@ class EntityTags:
     def lattice(
         self, iob: Values, types: Values, starts_sentence: Bools, is_space: Bools, first: Bools
     ) -> Bools | None:
-        """Return the open tags (N, T), None if all are open.
+        """Return the open tags (N, T), None if all are; presets and blocked tokens stay.
 
-        As in spaCy's `ner`, a preset entity and a blocked token stay; with an unknown label it is
-        O. A new entity does not cross a sentence start and neither starts nor ends on whitespace.
+        A new entity does not cross a sentence start and neither starts nor ends on whitespace.
         """
         preset = (iob == BEGIN) | (iob == INSIDE)
         new_sentence = starts_sentence & ~first

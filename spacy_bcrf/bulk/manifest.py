@@ -115,10 +115,7 @@ class ProgressLog:
 
 
 class Manifest:
-    """The folder of a run, see the module and `open_manifest`. finished: numbers of shards.
-
-    damaged: messages about damaged lines, and about missing and damaged files of finished shards.
-    """
+    """The folder of a run: numbers of finished shards, messages about damaged ones, counts."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -22,10 +22,7 @@ class Shard(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """The outcome of a shard: read = written + failed.
-
-    n_words: tokens of the written documents. size: of the file in bytes. hash: its `hash_files`.
-    """
+    """The outcome of a shard: read = written + failed; written tokens; size and hash of a file."""
 
     number: int
     n_read: int

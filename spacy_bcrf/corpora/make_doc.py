@@ -202,18 +202,15 @@ class _Placing:
         ]
         for bounds, labels in bad:
             name = " or ".join(labels) or "an entity"
-            self._leave_out(
-                bounds, labels, "contradiction", f"{self._name(bounds)} is {name} and rejected"
-            )
+            what = f"{self._name(bounds)} is {name} and rejected"
+            self._leave_out(bounds, labels, "contradiction", what)
         places = {bounds for bounds, _ in bad}
         for bounds, labels in rejected:
             if bounds in places:
                 what = f"{self._name(bounds)} is rejected and an entity"
                 self._leave_out(bounds, labels, "contradiction", what)
-        return (
-            [span for span in spans if span not in bad],
-            [span for span in rejected if span[0] not in places],
-        )
+        left = [span for span in spans if span not in bad]
+        return left, [span for span in rejected if span[0] not in places]
 
     def drop_overlaps(self, spans: list[Labeled], hint: str) -> list[Labeled]:
         """Leave out spans that overlap a longer or earlier one. hint: ends the message."""
@@ -226,10 +223,8 @@ class _Placing:
                 kept.append(span)
                 by_token.update(dict.fromkeys(range(start, end), span))
                 continue
-            names = (
-                f"{self._name(bounds)} {' or '.join(names)}" for bounds, names in (span, other)
-            )
-            self._leave_out((start, end), labels, "overlap", f"{' overlaps '.join(names)}; {hint}")
+            both = (f"{self._name(bounds)} {' or '.join(names)}" for bounds, names in (span, other))
+            self._leave_out((start, end), labels, "overlap", f"{' overlaps '.join(both)}; {hint}")
         return kept
 
     def _leave_out(self, bounds: Bounds, labels: Iterable[str], reason: str, what: str) -> None:

@@ -76,10 +76,8 @@ class BCRFRecognizer(_Base):
     def analyze(self, text: str, entities: Sequence[str], nlp_artifacts: Any = None) -> list[Any]:
         """Return a `RecognizerResult` for each entity of Presidio's types in the text, by start."""
         result, results = _presidio.RecognizerResult, []
-        recognizer = {
-            result.RECOGNIZER_NAME_KEY: self.name,
-            result.RECOGNIZER_IDENTIFIER_KEY: self.id,
-        }
+        recognizer = {result.RECOGNIZER_NAME_KEY: self.name}
+        recognizer[result.RECOGNIZER_IDENTIFIER_KEY] = self.id
         for start, end, label, score, _ in self._find_regions(text):
             entity_type = self.entity_types.get(label)
             if entity_type in entities:

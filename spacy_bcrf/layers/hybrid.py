@@ -74,10 +74,7 @@ def init(
     init_neural: str | None,
     init_sparse: str | None,
 ) -> None:
-    """Initialize both parts, from trained components if the config names them.
-
-    ValueError for other tags, templates or architectures, damaged files and untrained features.
-    """
+    """Initialize both parts. ValueError for other tags, templates, networks, and damaged files."""
     init_sum(model, X)
     tags = model.attrs["tags"]
     neural, sparse = model.layers

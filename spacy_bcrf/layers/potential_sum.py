@@ -153,10 +153,7 @@ def call_part(
     is_train: bool,
     constraints: Constraints | None,
 ) -> tuple[Potentials, Callable]:
-    """Return the finite potentials of a part, and the function that backpropagates.
-
-    constraints: of the sum, which only second-order chains read. What they forbid scores 0.
-    """
+    """Return the potentials of a part, 0 where constraints of the sum forbid, and its backprop."""
     depends = any(sparse.settings.order == 2 for sparse in sparse_chains(part))
     part.get_ref("output_layer").attrs["constraints"] = constraints if depends else None
     potentials, backprop = part(docs, is_train)

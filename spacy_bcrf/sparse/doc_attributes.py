@@ -43,9 +43,7 @@ def _class(distance: int) -> str:
 
 
 def repeated_case(doc: Doc) -> Values:
-    """Return "lower" if the word occurs elsewhere in lower case, and "capitalized" if it occurs
-    elsewhere with a capital but not at the start of a sentence.
-    """
+    """Return "lower" or, elsewhere than at the start of a sentence, "capitalized" of others."""
     cases = []
     for token in doc:
         starts = token.is_sent_start is True or token.i == 0

@@ -154,10 +154,7 @@ class SparseChain:
         self._forget_rows()
 
     def count(self, docs: Sequence[Doc]) -> None:
-        """Count the features of documents, after `start_counting`.
-
-        A template of `frequency` keeps them: only the whole corpus says which words are frequent.
-        """
+        """Count features after `start_counting`. A template of `frequency` keeps the documents."""
         counts = self._counts
         assert counts is not None
         counts.n_docs += len(docs)
@@ -174,10 +171,7 @@ class SparseChain:
                 counts.missing = self.features.still_missing(counts.missing, batch)
 
     def initialize(self, docs: Sequence[Doc], n_tags: int) -> None:
-        """Set all weights to 0, for the features since `start_counting`, or of the documents.
-
-        With min_freq > 1, warns of templates whose attributes have no values in the documents.
-        """
+        """Set weights to 0, of counted features or those of documents. Warns of missing ones."""
         for scorer in self.scorers:
             scorer.keeps = True
         if self._counts is None:

@@ -52,20 +52,15 @@ def _read_line(line: str, text: str, left_out: Counter[str]) -> list[dict[str, A
     is_entity = line[0] == "T" and len(columns) == 3
     match = _ENTITY.fullmatch(columns[1]) if is_entity else None
     if match is None:
-        raise Problem(
-            "malformed line",
-            f"{line[:60]!r}; expected an entity such as 'T1<TAB>LABEL 0 5<TAB>text'",
-        )
-    fragments = [tuple(map(int, bounds.split())) for bounds in match[2].split(";")]
-    fragments = _join(fragments, text)
+        expected = "expected an entity such as 'T1<TAB>LABEL 0 5<TAB>text'"
+        raise Problem("malformed line", f"{line[:60]!r}; {expected}")
+    fragments = _join([tuple(map(int, x.split())) for x in match[2].split(";")], text)
     if len(fragments) > 1:
         left_out["links between the fragments of a discontinuous entity"] += 1
     own, found = columns[2], " ".join(text[start:end] for start, end in fragments)
     if own.split() != found.split():
-        raise Problem(
-            "another text",
-            f"the entity has the text {own[:60]!r}, but {match[2]} is {found[:60]!r}",
-        )
+        what = f"the entity has the text {own[:60]!r}, but {match[2]} is {found[:60]!r}"
+        raise Problem("another text", what)
     return [{"start": start, "end": end, "label": match[1]} for start, end in fragments]
 
 

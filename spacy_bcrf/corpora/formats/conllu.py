@@ -152,9 +152,8 @@ class _Builder:
 
     def _add_range(self, line: Line, first: int, last: int, columns: list[str]) -> None:
         if self.range and self.range.last > len(self.words):
-            raise line.error(
-                f"range {columns[0]} within range {self.range.first}-{self.range.last}"
-            )
+            outer = f"{self.range.first}-{self.range.last}"
+            raise line.error(f"range {columns[0]} within range {outer}")
         if first != len(self.words) + 1 or last < first:
             raise line.error(f"range {columns[0]}; expected it to start at {len(self.words) + 1}")
         space = read_misc(columns[9]).get("SpaceAfter") != "No"
@@ -172,10 +171,8 @@ class _Builder:
 
     def finish(self) -> Sentence:
         if self.range and self.range.last > len(self.words):
-            raise self.range.line.error(
-                f"range {self.range.first}-{self.range.last} in a sentence of "
-                f"{len(self.words)} words"
-            )
+            outer = f"{self.range.first}-{self.range.last}"
+            raise self.range.line.error(f"range {outer} in a sentence of {len(self.words)} words")
         if not self.words and self.last_row:
             raise self.last_row.error("the sentence ends before its first word")
         spaces: list[bool] | None = self.spaces

@@ -68,7 +68,8 @@ def CRFsuiteCorpus(
         n = 0
         with progress:
             for sentence, features in read_crfsuite(read_lines(file, progress.update)):
-                yield _make_example(nlp, sentence, features, entities, spans_key)
+                predicted = set_features(Doc(nlp.vocab, words=sentence.words), features)
+                yield Example(predicted, _make_reference(nlp, sentence, entities, spans_key))
                 n += 1
                 if n == limit:
                     return
@@ -86,13 +87,9 @@ def set_features(doc: Doc, features: Iterable[Iterable[str]]) -> Doc:
     return doc
 
 
-def _make_example(
-    nlp: Language,
-    sentence: Sentence,
-    features: list[list[str]],
-    entities: EntityTagReader,
-    spans_key: str,
-) -> Example:
+def _make_reference(
+    nlp: Language, sentence: Sentence, entities: EntityTagReader, spans_key: str
+) -> Doc:
     has_spans = sentence.entities[0] is not None
     reference = Doc(
         nlp.vocab,
@@ -103,7 +100,7 @@ def _make_example(
     )
     if has_spans:
         reference.spans[spans_key] = list(reference.ents)
-    return Example(set_features(Doc(nlp.vocab, words=sentence.words), features), reference)
+    return reference
 
 
 def _read_feature(line: Line, field: str) -> str:
