@@ -59,7 +59,8 @@ def main() -> None:
     shutil.rmtree(folder, ignore_errors=True)
     pipeline = folder / "pipeline"
     folder.mkdir()
-    nlp.to_disk(pipeline)
+    # Loading needs the words of the training data for nothing.
+    nlp.to_disk(pipeline, exclude=["vocab"])
     card = write_card(nlp, examples, test, args.source / "card.md", args.work / "report.md")
     (pipeline / "README.md").write_text(card, "utf8")
     (pipeline / "LICENSES_SOURCES").write_text(licences, "utf8")

@@ -16,7 +16,7 @@ from models.names import write_lists
 from spacy_bcrf.sparse.cluster_words import load_brown_clusters
 
 LOCALES = ("de_DE", "de_AT", "de_CH", "en_US", "fr_FR", "it_IT", "es_ES", "pl_PL", "tr_TR", "nl_NL")
-MOST = 400_000
+MOST = 800_000
 STEP = 1.5
 """A class of the ratio of frequencies, in natural logarithms."""
 

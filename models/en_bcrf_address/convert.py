@@ -34,7 +34,7 @@ ALONE = ["&#38;", "&amp;", "#", "&"]
 """Signs that are words of their own, also as HTML writes them."""
 BETWEEN = r"(?<=[,;)])(?=[^\s,;)])|(?<=[^\s(])(?=\()"
 """Places inside of a text without blanks where a word ends."""
-FOLDS = 5
+FOLDS = 3
 TRAIN, TESTS = "labeled.xml", ("test_labeled.xml", "us50_test_tagged.xml")
 
 Word = tuple[str, str]
