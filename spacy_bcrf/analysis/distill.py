@@ -23,11 +23,13 @@ from bcrf.kernels import Array
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.corpora.formats.annotators import Annotated
 from spacy_bcrf.corpora.identity import keep_identity
+from spacy_bcrf.layers.linear_chain import is_chain_alone
 from spacy_bcrf.layers.protocol import get_hooks
 from spacy_bcrf.pipeline.codecs.entities import EntityCodec
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.pipeline.soft_gold import update_towards
+from spacy_bcrf.sparse.features import SCORE
 
 from .aggregate import Aggregated, aggregate
 from .array_shards import load_shard, save_shard, write_missing
@@ -111,21 +113,23 @@ def distill(
 ) -> Distilled:
     """Train a sparse linear chain on the marginals of a trained pipeline on documents.
 
-    docs: without annotation, from the teacher's tokenizer. templates: a set, by default "pos" for
-    tags, else "ner". rate: of AdaGrad. batch_size: documents in a step. shard_size: documents in
-    memory. folder: keeps the labeled shards, so that the same call resumes. identity: of teacher
-    and documents, see `keep_identity`. corpus: its name, for errors. ValueError without documents.
+    docs: without annotation, from the teacher's tokenizer. templates: a set, by default the
+    features of a teacher that is a sparse chain, without its `scores`; else "pos" for tags, "ner"
+    for spans. rate: of AdaGrad. batch_size: documents in a step. shard_size: documents in memory.
+    folder: keeps the labeled shards, so that the same call resumes. identity: of teacher and
+    documents, see `keep_identity`. corpus: its name, for errors. ValueError without documents.
     """
     name, labeler = find_labeler(teacher, pipe)
     own_tok2vec(teacher, name)
     factory = teacher.get_pipe_meta(name).factory
+    features: dict[str, Any] = {"templates": templates}
     if templates is None:
-        templates = "pos" if labeler.codec.outside is None else "ner"
+        features = _find_features(labeler, teacher.get_pipe_config(name)["model"])
     of_teacher = {k: v for k, v in teacher.get_pipe_config(name).items() if k != "factory"}
     # The targets have the temperature of the teacher. The other settings fit its model alone.
     of_teacher |= {"temperature": 1.0, "calibration": None, "calibrated_on": []}
     of_teacher |= {k: v for k, v in (("threshold", 0.0), ("control", None)) if k in of_teacher}
-    nlp = _make_student(teacher, factory, name, of_teacher, templates, rate)
+    nlp = _make_student(teacher, factory, name, of_teacher, features, rate)
     with TemporaryDirectory() as temporary:
         target = Path(temporary) if folder is None else folder
         if identity is not None:
@@ -215,7 +219,7 @@ def _distill_shards(
     batch_size: int = 1,
     seed: int = 0,
 ) -> Distilled:
-    student = _make_student(nlp, "bcrf_ner", "ner", {}, templates, rate)
+    student = _make_student(nlp, "bcrf_ner", "ner", {}, {"templates": templates}, rate)
     _initialize(student, "ner", labels, shards[0]().docs)
     losses = _train(student, "ner", shards, passes, batch_size, seed)
     agreement, n_held_out = _compare(cast(Any, student.get_pipe("ner")), shards)
@@ -314,10 +318,29 @@ def _compare(student: SequenceLabeler, shards: Shards) -> tuple[dict[str, float]
     return {label: value for label, value, known in by_label if known}, n_docs
 
 
+def _find_features(teacher: SequenceLabeler, model: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a student's features, which a sparse chain shares with its student."""
+    if not is_chain_alone(teacher.model):
+        return {"templates": "pos" if teacher.codec.outside is None else "ner"}
+    features = {k: model[k] for k in ("templates", "clusters", "gazetteers") if model.get(k)}
+    if isinstance(features["templates"], list):
+        own = [text for text in features["templates"] if f"{SCORE}." not in text]
+        features["templates"] = own
+    return features
+
+
 def _make_student(
-    base: Language, factory: str, name: str, config: dict[str, Any], templates: str, rate: float
+    base: Language,
+    factory: str,
+    name: str,
+    config: dict[str, Any],
+    features: Mapping[str, Any],
+    rate: float,
 ) -> Language:
-    """Return a pipeline with the tokenizer of another one and a sparse chain. It has no weights."""
+    """Return a pipeline with the tokenizer of another one and a sparse chain. It has no weights.
+
+    features: the settings `templates`, `clusters` and `gazetteers`.
+    """
     nlp = spacy.blank(
         base.lang or "xx", config={"nlp": {"tokenizer": base.config["nlp"]["tokenizer"]}}
     )
@@ -326,7 +349,7 @@ def _make_student(
         tokenizer.from_bytes(of_base.to_bytes())
     model = {
         "@architectures": "spacy-bcrf.LinearChain.v1",
-        "templates": templates,
+        **features,
         "objective": "crf",
         "optimizer": "adagrad",
         "rate": rate,

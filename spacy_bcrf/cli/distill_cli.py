@@ -33,7 +33,7 @@ def distill_cli(
     texts: Annotated[Path | None, Arg(help="Texts for the teacher to label, as for `rank`")] = None,
     output: Annotated[Path | None, Opt("--output", "-o", help="Folder of the new pipeline")] = None,
     pipe: PipeName = None,
-    templates: Annotated[str | None, Opt(help="Template set (default: pos or ner)")] = None,
+    templates: Annotated[str | None, Opt(help="Template set (default: of the teacher)")] = None,
     passes: Passes = 5,
     rate: Annotated[float, Opt(help="Learning rate of AdaGrad")] = 0.3,
     batch_size: Annotated[int, Opt(help="Documents in a step", min=1)] = 1,

@@ -205,3 +205,23 @@ def test_bad_arguments(folder):
         result = run(*arguments, exit_code=1)
         assert message in " ".join(result.stderr.split())
         assert not (folder / "out").exists()
+
+
+def test_the_student_of_a_sparse_chain_has_its_features_without_the_scores(folder):
+    record = {"text": TEXTS[0], "spans": [{"start": 0, "end": 3, "label": "PERSON"}]}
+    (folder / "spans.jsonl").write_text(json.dumps(record))
+    (folder / "clusters.tsv").write_text("Ann\t00\nRome\t11\n")
+    model = {
+        "@architectures": "spacy-bcrf.LinearChain.v1",
+        "templates": ["w[0]", "cluster.brown(1)[0]", "score.s[0]"],
+        "clusters": {"brown": "clusters.tsv"},
+        "scores": [{"name": "s", "@misc": "spacy-bcrf.SpanScores.v1", "path": "spans.jsonl"}],
+    }
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("bcrf_ner", "ner", config={"model": model})
+    train(nlp, [Example(nlp.make_doc(doc.text), doc) for doc in make_docs(nlp.vocab)], 10)
+    nlp.to_disk(folder / "sparse")
+    run("sparse", "texts.txt", "-o", "out", *PASSES)
+    student = sparse_chain(spacy.load("out").get_pipe("ner").model)
+    assert student.features.texts == ["w[0]", "cluster.brown(1)[0]"]
+    assert not student.scorers
