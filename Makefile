@@ -1,6 +1,6 @@
 # make quickstart   install, train a tagger and an entity recognizer, and use them
 # make test         build a wheel, and run the linters and all tests that need no further extra
-# make skipped      run the tests that `make test` skipped, with EXTRAS=serve,torch,torch-test,transformers
+# make skipped      run the tests that `make test` skipped, with EXTRAS=serve,torch,torch-test,transformers; DESELECT=FILE..
 # make engine       test bcrf where nothing but NumPy is installed, then with PyTorch, then with scikit-learn
 # make sanitize     run the tests of kernels with AddressSanitizer, UBSan and ThreadSanitizer
 # make foreign      compile the kernels with clang, for Windows under Wine, and for aarch64 under QEMU, and
@@ -83,14 +83,12 @@ dist/wheel: $(SOURCES) $(PACKAGED) | $(VENV)/$(EXTRAS)
 
 skipped: $(VENV)/$(EXTRAS)
 	test -s $(SKIPPED) || { echo "no list of skipped tests: run make test first"; exit 1; }
-	$(IN_WHEEL) $(PYTEST) @$(SKIPPED)
+	$(IN_WHEEL) $(PYTEST) @$(SKIPPED) $(patsubst %,--deselect %,$(DESELECT))
 
 # The engine alone: a wheel without what spacy-bcrf requires. PyTorch comes from a wheel on disk, where there is one: its
-# wheels for a CPU are on another server than PyPI. `make test` runs all tests of the kernels. Of these, this job runs
-# KERNEL_TESTS, half a minute: the calls against an oracle, and threads.
+# wheels for a CPU are on another server than PyPI. The kernels know no library, so `make test` alone runs their tests.
 ENGINE := .venv-engine
-KERNEL_TESTS := kernels/test_kernels.py kernels/test_threads.py
-ENGINE_TESTS := $(addprefix $(CURDIR)/tests/,chain io linear interfaces $(KERNEL_TESTS))
+ENGINE_TESTS := $(addprefix $(CURDIR)/tests/,chain io linear interfaces)
 TORCH := $(firstword $(wildcard $(or $(PIP_FIND_LINKS),/opt/wheels)/torch-*+cpu-*.whl))
 RUN_ENGINE = cd $(ENGINE) && bin/python -m pytest -c $(CURDIR)/pyproject.toml -o pythonpath= -p no:cacheprovider -rs \
 	-m "not slow"

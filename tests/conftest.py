@@ -40,6 +40,7 @@ LONG = ["kernels/test_headers", "cli/test_annotate_killed", "test_project", "ker
 LONG += ["pipeline/test_spacy_cli", "kernels/test_instruction_sets"]
 LONG += ["test_docs", "corpora/test_published_counts", "pipeline/test_transformers"]
 LONG += ["test_release", "attack/test_memory", "attack/test_clients", "interfaces/test_torch"]
+LONG += ["benchmarks/test_gpu_report", "pipeline/test_without_kernels", "cli/test_tune_cli"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
