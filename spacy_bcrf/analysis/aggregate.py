@@ -1,9 +1,10 @@
 """`aggregate`: entities of documents, and figures of sources, from the votes of these sources."""
 
-import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -18,11 +19,12 @@ from tqdm import tqdm
 from bcrf.chain import CRF, Constraints, Potentials, entropy, span_posteriors, viterbi
 from bcrf.chain.annotators import NEAR_COPY, SPANS, VoteModel, Votes, fit_votes
 from bcrf.schemes import get_scheme
-from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, is_first, read_docs
+from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, is_first, read_docs, split_spans
 from spacy_bcrf.annotation.entity_tags import EntityTags
 from spacy_bcrf.corpora.identity import keep_identity
 
 from .array_shards import load_shard, save_shard, write_missing
+from .candidates import group_overlaps
 from .repeats import Repeats
 from .result import Result
 from .sources import Source, hash_text
@@ -181,21 +183,22 @@ class _Shard(NamedTuple):
     """
 
     docs: Sequence[Doc]
-    lengths: NDArray[np.int32]
     votes: list[Votes]
     left_out: NDArray[np.int64]
     tags: NDArray[np.int32]
+
+    @property
+    def lengths(self) -> NDArray[np.int32]:
+        return doc_lengths(self.docs)
 
 
 def _vote(docs: Sequence[Doc], sources: Sequence[Source], labels: Sequence[str]) -> _Shard:
     """Return votes on documents, whose entities are the known tags."""
     votes, left_out = zip(*(source.vote(docs, labels) for source in sources), strict=True)
-    lengths = doc_lengths(docs)
-    types = [docs[0].vocab.strings[label] for label in labels]
-    entities = EntityTags(SCHEME, labels, types)
+    entities = EntityTags(SCHEME, labels, [docs[0].vocab.strings[label] for label in labels])
     iob, kind = read_docs(docs, (ENT_IOB, ENT_TYPE)).T
-    tags, _ = entities.encode(iob, kind, is_first(lengths))
-    return _Shard(docs, lengths, list(votes), np.array(left_out), tags)
+    tags, _ = entities.encode(iob, kind, is_first(doc_lengths(docs)))
+    return _Shard(docs, list(votes), np.array(left_out), tags)
 
 
 def _write_votes(path: Path, shard: _Shard) -> None:
@@ -216,8 +219,7 @@ def _write_votes(path: Path, shard: _Shard) -> None:
 def _read_votes(path: Path, sources: Sequence[Source], labels: Sequence[str]) -> _Shard:
     keys = ("sizes", "spans", "weights", "looked", "left_out")
     docs, (sizes, spans, weights, looked, left_out) = load_shard(path, Vocab(), keys)
-    lengths, cuts = doc_lengths(docs), sizes.cumsum()[:-1]
-    n_tokens = int(lengths.sum())
+    n_tokens, cuts = sum(map(len, docs)), sizes.cumsum()[:-1]
     columns = zip(
         np.split(spans, cuts),
         np.split(weights, cuts),
@@ -228,7 +230,7 @@ def _read_votes(path: Path, sources: Sequence[Source], labels: Sequence[str]) ->
     votes = [
         Votes.of(s, seen, source.means(labels), source.denies, w) for s, w, seen, source in columns
     ]
-    return _Shard(docs, lengths, votes, left_out, np.full(n_tokens, UNKNOWN, dtype="int32"))
+    return _Shard(docs, votes, left_out, np.full(n_tokens, UNKNOWN, dtype="int32"))
 
 
 @dataclass
@@ -323,50 +325,56 @@ class _Judge:
         labels: Sequence[str],
         gold: _Shard | None,
     ) -> None:
-        s, n_labels = len(sources), len(labels)
         self.merger, self.sources, self.labels = merger, sources, labels
-        self.n_docs, self.left_out = 0, np.zeros((s, 2), dtype="int64")
+        s, n_labels = len(sources), len(labels)
+        self.n_docs, self.left_out = 0, np.zeros((s - 1, 2), dtype="int64")
         self.notes: list[str] = []
         self.n_entities = np.zeros(n_labels, dtype="int64")
-        # By source and label, see `_count`.
-        self.sums, self.true = np.zeros((5, s, n_labels)), np.zeros((5, s, n_labels))
+        # See `_count`: estimated on all documents, and estimated and true on gold documents.
+        self.sums, self.guessed, self.true = np.zeros((3, 2, s, n_labels, 3))
         self.same = np.zeros((s, s))
-        self.conflicts: list[tuple[float, int, dict[str, Any]]] = []
-        self.unsure: list[tuple[float, int, dict[str, Any]]] = []
+        self.conflicts: list[dict[str, Any]] = []
+        self.unsure: list[dict[str, Any]] = []
         if gold is not None:
-            n_tags = 1 + 4 * n_labels
+            votes, n_tags = merger.add_repeats(gold), 1 + 4 * n_labels
+            chain = merger.model.posterior(votes, gold.lengths)
+            self.guessed = self._count(votes, chain)
             is_known = gold.tags[:, None] == np.arange(n_tags)
             certain = np.where(is_known | (gold.tags == UNKNOWN)[:, None], 0.0, -np.inf)
-            chain = Potentials(certain, np.zeros((n_tags, n_tags)), gold.lengths)
-            self.true = self._count(merger.add_repeats(gold), chain)
+            exact = chain.with_scores(certain, np.zeros((n_tags, n_tags)))
+            self.true = self._count(votes, exact, is_true=True)
 
     def add(self, shard: _Shard) -> tuple[NDArray[np.int32], Potentials]:
         """Count a shard. RETURNS the best labelings (N,), and the chain of all labelings."""
         votes = self.merger.add_repeats(shard)
         chain = self.merger.model.posterior(votes, shard.lengths)
         tags, _ = viterbi(chain)
-        for *_, label in _spans(tags, shard.lengths):
-            self.n_entities[label] += 1
+        entities = _spans(tags, shard.lengths)
+        self.n_entities += np.bincount([k for *_, k in entities], minlength=len(self.labels))
         self.sums += self._count(votes, chain)
         spans = [set(zip(*(x.tolist() for x in of[:3]), strict=True)) for of in votes]
         self.same += [[len(one & other) for other in spans] for one in spans]
-        self._find_unsure(shard, chain, tags, spans)
+        self._find_unsure(shard, chain)
+        self._find_conflicts(shard, chain, entities, spans)
         self.n_docs += len(shard.docs)
-        self.left_out[:-1] += shard.left_out
+        self.left_out += shard.left_out
         return tags, chain
 
-    def _count(self, votes: Sequence[Votes], chain: Potentials) -> NDArray[np.float64]:
-        """Return the sums (5, S, L) of spans, right ones, entities where it looked, precisions of
-        spans, and spans that others judge: one votes on a token of it, or denies it.
+    def _count(
+        self, votes: Sequence[Votes], chain: Potentials, is_true: bool = False
+    ) -> NDArray[np.float64]:
+        """Return sums (2, S, L, 3), for precision and recall: of all, right and judged ones.
 
-        No vote tells whether another span is right. Its precision is the prior of the source.
+        Of precision, these are the spans of a source; others judge a span if one votes on a token
+        of it, or denies it. No vote tells whether another span is right: it counts with the prior
+        precision of the source. Of recall, these are the entities where the source looked.
         """
         span_tags = SCHEME.span_tags(self.labels)
         unary = CRF().marginals(chain).unary
         opened = unary[:, span_tags.first] + unary[:, span_tags.single]
         says = [_find_voted([each]) | (each.denies & each.looked) for each in votes]
         n_say = np.sum(says, axis=0)
-        sums = np.zeros_like(self.sums)
+        sums = np.zeros((2, len(votes), len(self.labels), 3))
         for i, of_source in enumerate(votes):
             means = of_source.means[of_source.symbols]
             others = np.append(0, (n_say > says[i]).cumsum())
@@ -379,90 +387,74 @@ class _Judge:
             # A vote for alternatives counts for the most probable one.
             best = (p + 1e-9 * means).argmax(axis=1)
             right, prior = p.sum(axis=1), self.merger.model.precisions[i][of_source.symbols]
-            by_span = (None, right, np.where(judged, right, prior), judged)
-            sums[[0, 1, 3, 4], i] = [np.bincount(best, x, len(self.labels)) for x in by_span]
-            sums[2, i] = opened[of_source.looked].sum(axis=0)
+            for k, x in enumerate((None, np.where(judged | is_true, right, prior), judged)):
+                sums[0, i, :, k] = np.bincount(best, x, len(self.labels))
+            n_true = opened[of_source.looked].sum(axis=0)
+            sums[1, i] = np.stack((n_true, np.bincount(best, right, len(self.labels)), n_true), 1)
         return sums
 
-    def _find_unsure(
-        self, shard: _Shard, chain: Potentials, tags: NDArray, spans: Sequence[set[tuple]]
-    ) -> None:
-        """Keep the most uncertain documents and conflicts."""
-        unary = CRF().marginals(chain).unary
-        doubt = -(unary * np.log(unary.clip(min=1e-12))).sum(axis=1)
-        bounds = np.append(0, shard.lengths.cumsum())
-        for i, nats in enumerate(entropy(chain).tolist()):
-            record = {
-                "document": self.n_docs + i,
-                "entropy": nats,
-                "text": shard.docs[i].text[:300],
-            }
-            _keep(self.unsure, nats, record["document"], record)
-        every = sorted((*span, s) for s, of_source in enumerate(spans) for span in of_source)
-        group: list[tuple[int, int, int, int]] = []
-        for vote in [*every, (math.inf,) * 4]:
-            if group and vote[0] >= max(end for _, end, *_ in group):
-                if len({one[:3] for one in group}) > 1:
-                    start, end = group[0][0], max(one[1] for one in group)
-                    nats = float(doubt[start:end].sum())
-                    if len(self.conflicts) < N_SHOWN or nats > self.conflicts[0][0]:
-                        i = int(np.searchsorted(bounds, start, side="right")) - 1
-                        doc, first = shard.docs[i], int(bounds[i])
-                        shown = self._describe(doc, first, group, tags[first : bounds[i + 1]])
-                        record = {"document": self.n_docs + i, **shown}
-                        _keep(self.conflicts, nats, self.n_docs * 10**6 + start, record)
-                group = []
-            group.append(vote)
+    def _find_unsure(self, shard: _Shard, chain: Potentials) -> None:
+        """Keep the most uncertain documents."""
+        found = [
+            {"document": self.n_docs + i, "entropy": nats, "text": doc.text[:300]}
+            for i, (doc, nats) in enumerate(zip(shard.docs, entropy(chain).tolist(), strict=True))
+        ]
+        self.unsure = nlargest(N_SHOWN, [*self.unsure, *found], itemgetter("entropy"))
 
-    def _describe(
-        self, doc: Doc, first: int, group: Sequence[tuple[int, int, int, int]], tags: NDArray
-    ) -> dict[str, Any]:
-        """Return the text around a conflict in parts, shaded or not, and the votes."""
-        votes = [
-            {
-                "source": self.sources[s].name,
-                "text": doc[start - first : end - first].text,
-                "label": " or ".join(self.sources[s].symbols(self.labels)[symbol]),
-            }
-            for start, end, symbol, s in group
-        ]
-        a = max(0, group[0][0] - first - 12)
-        b = min(len(doc), max(one[1] for one in group) - first + 12)
-        shaded = [*map(bool, tags[a:b]), False]
-        parts = [
-            part
-            for token, here, after in zip(doc[a:b], shaded, shaded[1:], strict=False)
-            for part in ([here, token.text], [here and after, token.whitespace_])
-        ]
-        return {"parts": parts, "votes": votes}
+    def _find_conflicts(
+        self,
+        shard: _Shard,
+        chain: Potentials,
+        entities: Sequence[tuple[int, int, int]],
+        spans: Sequence[set[tuple]],
+    ) -> None:
+        """Keep the most uncertain groups of overlapping spans that differ."""
+        unary = CRF().marginals(chain).unary
+        doubt = np.append(0, -(unary * np.log(unary.clip(min=1e-12))).sum(axis=1).cumsum())
+        names = [source.name for source in self.sources]
+        symbols = [source.symbols(self.labels) for source in self.sources]
+        found = []
+        for group in group_overlaps((*span, s) for s, of in enumerate(spans) for span in of):
+            start, end = group[0][0], max(end for _, end, *_ in group)
+            if len({vote[:3] for vote in group}) > 1:
+                found.append((float(doubt[end] - doubt[start]), start, end, group))
+        bounds = np.append(0, shard.lengths.cumsum())
+        for nats, start, end, group in nlargest(N_SHOWN, found, itemgetter(0)):
+            i = int(np.searchsorted(bounds, start, side="right")) - 1
+            doc, first = shard.docs[i], int(bounds[i])
+            around = doc[max(0, start - first - 12) : end - first + 12]
+            votes = [(a, b, " or ".join(symbols[s][k]), names[s]) for a, b, k, s in group]
+            result = [
+                (a, b, self.labels[k], "result") for a, b, k in entities if a < end and b > start
+            ]
+            shown = [
+                {"source": name, "text": doc[a - first : b - first].text, "label": label}
+                for a, b, label, name in [*votes, *result]
+            ]
+            self.conflicts.append(
+                {"document": self.n_docs + i, "entropy": nats, "text": around.text, "votes": shown}
+            )
+        self.conflicts = nlargest(N_SHOWN, self.conflicts, itemgetter("entropy"))
 
     def result(self, n_reused: int) -> Aggregated:
-        names = [source.name for source in self.sources]
-        n, right, n_true, precisions, judged = self.sums
-        # The prior stands for all spans that nobody judges.
-        n_known = judged + np.minimum(n - judged, SPANS)
-        figures = {
-            name: [
-                Figures(
-                    label,
-                    _share(n[s, k], precisions[s, k], n_known[s, k], *self.true[:2, s, k]),
-                    _share(n_true[s, k], right[s, k], n_true[s, k], *self.true[[2, 1], s, k]),
-                )
+        names, model = [source.name for source in self.sources], self.merger.model
+        figures = {}
+        for s, name in enumerate(names):
+            values = np.stack((self.sums, self.guessed, self.true))[:, :, s]
+            figures[name] = [
+                Figures(label, *(_share(*values[:, which, k]) for which in (0, 1)))
                 for k, label in enumerate(self.labels)
             ]
-            for s, name in enumerate(names)
-        }
-        n_spans = self.sums[0].sum(axis=1)
-        linked = self.merger.model.correlations
+        by_label = self.sums[0, :, :, 0]
+        n_spans = by_label.sum(axis=1)
         copies = [
-            (names[a], names[b], float(linked[a, b]))
+            (names[a], names[b], float(model.correlations[a, b]))
             for a in range(len(names))
             for b in range(a)
-            if linked[a, b] >= NEAR_COPY
+            if model.correlations[a, b] >= NEAR_COPY
         ]
         notes = self.notes
-        *of_sources, _ = zip(names, n_spans, self.left_out.tolist(), strict=True)
-        for name, n, (n_overlaps, n_dropped) in of_sources:
+        for name, n, (n_overlaps, n_dropped) in zip(names, n_spans, self.left_out, strict=False):
             if not n:
                 notes.append(f"{name}: no span, it abstains")
             if n_dropped:
@@ -476,40 +468,46 @@ class _Judge:
             notes.append("only one source votes: nothing tells how precise it is")
         notes += [
             f"{label}: no source proposes it"
-            for label, n in zip(self.labels, self.sums[0].sum(axis=0), strict=True)
+            for label, n in zip(self.labels, by_label.sum(axis=0), strict=True)
             if not n
         ]
         return Aggregated(
             self.n_docs,
             dict(zip(self.labels, self.n_entities.tolist(), strict=True)),
             figures,
-            dict(zip(names, self.merger.model.weights.tolist(), strict=True)),
+            dict(zip(names, model.weights.tolist(), strict=True)),
             self.same / n_spans.clip(min=1)[:, None],
             copies,
-            [record for *_, record in sorted(self.conflicts, reverse=True)],
-            [record for *_, record in sorted(self.unsure, reverse=True)],
+            self.conflicts,
+            self.unsure,
             notes,
             n_reused,
         )
 
 
-def _keep(heap: list, value: float, number: int, record: dict[str, Any]) -> None:
-    """Keep a record if its value is among the N_SHOWN largest."""
-    if len(heap) < N_SHOWN:
-        heapq.heappush(heap, (value, -number, record))
-    elif value > heap[0][0]:
-        heapq.heapreplace(heap, (value, -number, record))
+def _share(
+    found: NDArray[np.float64], guessed: NDArray[np.float64], true: NDArray[np.float64]
+) -> Share:
+    """Return an estimated share with its interval. See `_Judge._count`.
 
-
-def _share(n: float, right: float, n_known: float, true_n: float, true_right: float) -> Share:
-    true = float(true_right / true_n) if true_n else None
+    guessed, true: the estimate on gold documents, and their truth. It corrects the estimate by its
+    mean error there (Angelopoulos et al. 2023, "Prediction-powered inference"), less of it for few.
+    """
+    n, right, judged = found.tolist()
+    n_gold, exact = float(true[0]), float(true[1] / true[0]) if true[0] else None
     if n < 1e-6:
-        return Share(float(n), None, None, None, true)
-    z, p, m = 1.96, min(1.0, right / n), max(n_known, 1e-6)
+        return Share(n, None, None, None, exact)
+    # The prior stands for all spans that nobody judges.
+    p, m = min(1.0, right / n), max(judged + min(n - judged, SPANS), 1e-6)
+    if exact is not None:
+        error = exact - float(guessed[1] / max(guessed[0], 1e-6))
+        p, m = min(max(p + error * n_gold / (n_gold + SPANS), 0.0), 1.0), min(m, n_gold + SPANS)
+    z = 1.96
     middle, spread = p + z * z / (2 * m), z * math.sqrt(p * (1 - p) / m + z * z / (4 * m * m))
     scale = 1 + z * z / m
-    low, high = (middle - spread) / scale, (middle + spread) / scale
-    return Share(float(n), float(p), float(max(low, 0)), float(min(high, 1)), true)
+    return Share(
+        n, p, max((middle - spread) / scale, 0.0), min((middle + spread) / scale, 1.0), exact
+    )
 
 
 def _write_shard(
@@ -519,10 +517,8 @@ def _write_shard(
     chain: Potentials,
     labels: Sequence[str],
 ) -> None:
-    bounds = np.append(0, doc_lengths(docs).cumsum())
-    for doc, first, last in zip(docs, bounds[:-1], bounds[1:], strict=True):
-        found = SCHEME.decode_ids(tags[first:last], np.array([last - first], dtype="int32"))
-        spans = zip(*(x.tolist() for x in found), strict=True)
+    found = split_spans(docs, *SCHEME.decode_ids(tags, doc_lengths(docs)))
+    for doc, spans in zip(docs, found, strict=True):
         doc.set_ents([Span(doc, start, end, label=labels[k]) for start, end, k in spans])
     save_shard(
         path,

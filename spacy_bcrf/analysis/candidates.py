@@ -1,6 +1,7 @@
 """Soft gold from the weighted candidates of one annotator."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +24,7 @@ def candidate_marginals(
     unary[:, 0] = 1
     edges = np.zeros((n, n_tags, n_tags), dtype="float32")
     inside = np.zeros(max(n - 1, 0), dtype=bool)
-    groups: list[list[Candidate]] = []
-    end = -1
-    for candidate in sorted(candidates):
-        if candidate.start >= end:
-            groups.append([])
-        groups[-1].append(candidate)
-        end = max(end, candidate.end)
-    for group in groups:
+    for group in group_overlaps(candidates):
         total = sum(candidate.weight for candidate in group)
         if total > 1 + 1e-6:
             names = ", ".join(
@@ -50,6 +44,18 @@ def candidate_marginals(
     at = np.flatnonzero(~inside)
     edges[at] = unary[at][:, :, None] * unary[at + 1][:, None, :]
     return Marginals(unary, edges)
+
+
+def group_overlaps(spans: Iterable[Any]) -> list[list[Any]]:
+    """Return the groups of overlapping spans, tuples that begin with (start, end), in order."""
+    groups: list[list[Any]] = []
+    end = -1
+    for span in sorted(spans):
+        if span[0] >= end:
+            groups.append([])
+        groups[-1].append(span)
+        end = max(end, span[1])
+    return groups
 
 
 def _labelings(

@@ -3,7 +3,7 @@
 import random
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import spacy
 from spacy.language import Language
+from spacy.scorer import PRFScore
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import minibatch
@@ -37,7 +38,7 @@ from .candidates import candidate_marginals
 from .combine import own_tok2vec
 from .loading import annotate_before, copy_words, find_labeler
 from .result import Result
-from .sources import Found, Source
+from .sources import Source
 
 HELD_OUT = 20
 """The student does not learn each so many documents of a shard, but is compared on them."""
@@ -50,18 +51,18 @@ too low, and a chain that learns them finds fewer entities. Chosen on a validati
 class Distilled(Result):
     """A student. nlp: its pipeline. name: of the component. losses: mean loss a document by pass.
 
-    sources: see `aggregate`. agreement: F against the teacher's predictions by label, on
-    `n_held_out` documents that it did not learn. n_reused: shards that an earlier call had labeled.
+    agreement: F against the teacher's predictions by label, on `n_held_out` documents that it did
+    not learn. sources: see `aggregate`. n_reused: shards that an earlier call had labeled.
     """
 
     nlp: Language
     name: str
     losses: list[float]
-    sources: Aggregated | None = None
-    agreement: dict[str, float] = field(default_factory=dict)
-    n_held_out: int = 0
+    agreement: dict[str, float]
+    n_held_out: int
+    n_shards: int
     n_reused: int = 0
-    n_shards: int = 1
+    sources: Aggregated | None = None
 
     def __repr__(self) -> str:
         return f"{self.name}: mean loss a document {self.losses[0]:.3f} to {self.losses[-1]:.3f}"
@@ -139,62 +140,56 @@ def distill(
         if not paths:
             raise ValueError(f"{corpus}: there are no texts")
         shards: Shards = [partial(_read_shard, path, nlp) for path in paths]
-        student: Any = nlp.get_pipe(name)
-        student.codec.state = labeler.codec.state
-        _initialize(nlp, name, labeler.labels, shards[0]().docs)
-        losses = _train(nlp, name, shards, passes, batch_size, seed)
-        agreement, n_held_out = _compare(student, shards)
-    return Distilled(nlp, name, losses, None, agreement, n_held_out, n_reused, len(paths))
+        cast(Any, nlp.get_pipe(name)).codec.state = labeler.codec.state
+        student = _train(nlp, name, labeler.labels, shards, passes, batch_size, seed)
+    student.n_reused = n_reused
+    return student
 
 
 def distill_annotators(
     annotated: Sequence[Annotated],
     nlp: Language,
     *,
-    templates: str = "ner",
-    passes: int = 5,
-    rate: float = 0.3,
-    batch_size: int = 1,
     seed: int = 0,
     corpus: str = "the corpus",
+    **options: Any,
 ) -> Distilled:
     """Train a sparse linear chain on the entities of several annotators, or weighted candidates.
 
     annotated: see `corpora.formats.annotators`. nlp: the pipeline whose tokenizer made the
-    documents. Other options: see `distill`. ValueError without any entity.
+    documents. options: see `distill`. ValueError without any entity.
     """
-    labels = sorted({c.label for one in annotated for cs in one.by_annotator.values() for c in cs})
+    every = [found for one in annotated for found in one.by_annotator.values()]
+    labels = sorted({candidate.label for found in every for candidate in found.candidates})
     if not labels:
         raise ValueError(f"{corpus}: none of the {len(annotated):,} records has an entity")
     names = sorted({name for one in annotated for name in one.by_annotator})
     docs = [one.doc for one in annotated]
-    options: dict[str, Any] = {"templates": templates, "passes": passes, "rate": rate}
-    options |= {"batch_size": batch_size, "seed": seed}
     if len(names) > 1:
+        by_doc = {id(one.doc): one.by_annotator for one in annotated}
+        sources = [
+            Source(name, lambda docs, name=name: [by_doc[id(doc)].get(name) for doc in docs])
+            for name in names
+        ]
         with TemporaryDirectory() as folder:
             output = Path(folder) / "shards"
             output.mkdir()
-            sources = [_find_by_document(name, annotated) for name in names]
-            found = aggregate(docs, sources, labels, output, seed=seed, corpus=corpus)
-            student = distill_aggregated(output, nlp, labels, **options)
-        student.sources = found
+            merged = aggregate(docs, sources, labels, output, seed=seed, corpus=corpus)
+            student = distill_aggregated(output, nlp, labels, seed=seed, **options)
+        student.sources = merged
         return student
     codec: EntityCodec = cast(Any, EntityCodec)("BILUO")
     codec.set_labels(labels, nlp.vocab.strings)
-    targets = [candidate_marginals(one, one.by_annotator[names[0]], codec) for one in annotated]
+    targets = [
+        candidate_marginals(one, found.candidates, codec)
+        for one, found in zip(annotated, every, strict=True)
+    ]
 
     def find_target(at: Sequence[int]) -> Marginals:
         unary, edges = zip(*(targets[i] for i in at), strict=True)
         return Marginals(np.concatenate(unary), np.concatenate(edges))
 
-    return _distill_shards([lambda: Shard(docs, find_target)], nlp, labels, **options)
-
-
-def _find_by_document(name: str, annotated: Sequence[Annotated]) -> Source:
-    by_doc = {
-        id(one.doc): Found(one.by_annotator[name]) for one in annotated if name in one.by_annotator
-    }
-    return Source(name, lambda docs: [by_doc.get(id(doc)) for doc in docs])
+    return _distill_shards([lambda: Shard(docs, find_target)], nlp, labels, seed=seed, **options)
 
 
 def distill_aggregated(
@@ -220,10 +215,7 @@ def _distill_shards(
     seed: int = 0,
 ) -> Distilled:
     student = _make_student(nlp, "bcrf_ner", "ner", {}, {"templates": templates}, rate)
-    _initialize(student, "ner", labels, shards[0]().docs)
-    losses = _train(student, "ner", shards, passes, batch_size, seed)
-    agreement, n_held_out = _compare(cast(Any, student.get_pipe("ner")), shards)
-    return Distilled(student, "ner", losses, None, agreement, n_held_out, 0, len(shards))
+    return _train(student, "ner", labels, shards, passes, batch_size, seed)
 
 
 def learn(
@@ -276,10 +268,23 @@ def teacher_chain(
 
 
 def _train(
-    nlp: Language, name: str, shards: Shards, passes: int, batch_size: int, seed: int
-) -> list[float]:
-    """Train a sparse chain, with one shard in memory. RETURNS the mean loss of each pass."""
+    nlp: Language,
+    name: str,
+    labels: Iterable[str],
+    shards: Shards,
+    passes: int,
+    batch_size: int,
+    seed: int,
+) -> Distilled:
+    """Make the weights of a sparse chain, and train them, with one shard in memory."""
     pipe: Any = nlp.get_pipe(name)
+    for label in labels:
+        pipe.add_label(label)
+    docs = shards[0]().docs
+    with warnings.catch_warnings():
+        # The targets are the annotation. Training adds the features of further documents.
+        warnings.filterwarnings("ignore", message=".* Training cannot learn the labels")
+        nlp.initialize(lambda: [Example(doc, doc) for doc in docs])
     order = np.random.default_rng(seed)
     losses = []
     with tqdm(total=passes * len(shards), desc=f"[{name}] learning", unit="shards") as bar:
@@ -293,29 +298,24 @@ def _train(
                 total, n_docs = total + loss * len(docs), n_docs + len(docs)
                 bar.update()
             losses.append(total / n_docs)
-    return losses
+    return Distilled(nlp, name, losses, *_compare(pipe, shards), len(shards))
 
 
 def _compare(student: SequenceLabeler, shards: Shards) -> tuple[dict[str, float], int]:
     """Return F against the teacher's best labelings by label, and the number of documents."""
-    codec, counts, n_docs = student.codec, np.zeros((3, len(student.labels))), 0
+    scores, n_docs = [PRFScore() for _ in student.labels], 0
     for make in shards:
         *_, docs, best = make()
-        if best is None:
-            continue
-        n_docs += len(docs)
-        found = student.decode(student.find_potentials(docs))
-        one, other = (
-            set(zip(*(x.tolist() for x in codec.predictions(tags, doc_lengths(docs))), strict=True))
-            for tags in (best, found)
-        )
-        for row, spans in enumerate((one & other, one, other)):
-            np.add.at(counts[row], [label for *_, label in spans], 1)
-    both, of_teacher, of_student = counts
-    f = 2 * both / (of_teacher + of_student).clip(min=1)
-    is_known = of_teacher + of_student > 0
-    by_label = zip(student.labels, f.tolist(), is_known.tolist(), strict=True)
-    return {label: value for label, value, known in by_label if known}, n_docs
+        if best is not None:
+            n_docs += len(docs)
+            labelings = student.decode(student.find_potentials(docs)), best
+            found, gold = (
+                list(zip(*student.codec.predictions(tags, doc_lengths(docs)), strict=True))
+                for tags in labelings
+            )
+            for k, score in enumerate(scores):
+                score.score_set(*({s for s in of if s[2] == k} for of in (found, gold)))
+    return {k: s.fscore for k, s in zip(student.labels, scores, strict=True) if len(s)}, n_docs
 
 
 def _find_features(teacher: SequenceLabeler, model: Mapping[str, Any]) -> dict[str, Any]:
@@ -358,17 +358,6 @@ def _make_student(
     }
     nlp.add_pipe(factory, name, config={**config, "model": model})
     return nlp
-
-
-def _initialize(nlp: Language, name: str, labels: Iterable[str], docs: Sequence[Doc]) -> None:
-    """Make the weights of a student. Training adds the features of further documents."""
-    pipe: Any = nlp.get_pipe(name)
-    for label in labels:
-        pipe.add_label(label)
-    with warnings.catch_warnings():
-        # The targets are the annotation.
-        warnings.filterwarnings("ignore", message=".* Training cannot learn the labels")
-        nlp.initialize(lambda: [Example(doc, doc) for doc in docs])
 
 
 def _write_shard(teacher: Language, name: str, path: Path, docs: list[Doc]) -> None:

@@ -31,22 +31,20 @@ from thinc.api import Config
 
 from bcrf.chain.annotators import Votes
 from spacy_bcrf.annotation.arrays import find_bounds
-from spacy_bcrf.corpora.formats.annotators import Annotated, Candidate, read_annotators
+from spacy_bcrf.corpora.formats.annotators import Candidate, Found, read_annotators
 from spacy_bcrf.sparse.gazetteers import Gazetteers, Words, read_phrases
 
 from .loading import copy_words, load_pipeline
 
-KINDS = ("annotations", "pipeline", "patterns", "gazetteer", "spans")
-"""The settings that say what a source is; `spans` alone is a group of the documents."""
-OPTIONS = (*KINDS, "annotator", "label", "map", "silence", "regions")
-
-
-class Found(NamedTuple):
-    """What a source says of a document. regions: where it looked, None for everywhere."""
-
-    candidates: Sequence[Candidate]
-    regions: Sequence[tuple[int, int]] | None = None
-
+OPTIONS = {
+    "annotations": ("annotator",),
+    "pipeline": ("spans", "regions"),
+    "patterns": (),
+    "gazetteer": ("label",),
+    "spans": ("regions",),
+}
+"""The settings that say what a source is, and their own settings; `spans` alone is a group of the
+documents."""
 
 Find = Callable[[Sequence[Doc]], list[Found | None]]
 """Returns what a source says of documents, None for a document that it did not see."""
@@ -154,21 +152,21 @@ def _read_source(
     shared: dict[Any, Any],
 ) -> Source:
     if not isinstance(section, dict):
-        raise ValueError(f"= {section!r}: expected a section with one of {', '.join(KINDS)}")
-    kinds = [kind for kind in KINDS if kind in section and (kind != "spans" or len(section) < 2)]
-    kinds = kinds or [kind for kind in KINDS if kind in section]
-    kind = kinds[0] if kinds else "?"
-    if not kinds or set(kinds) - {kind, "spans"} or (kind != "pipeline" and len(kinds) > 1):
-        raise ValueError(f"expected one of {', '.join(KINDS)}, got {', '.join(section) or 'none'}")
-    if unknown := [key for key in section if key not in OPTIONS]:
-        raise ValueError(f"{unknown[0]}: expected one of {', '.join(OPTIONS)}")
-    silence, label = section.get("silence", "abstains"), section.get("label")
-    if silence not in ("abstains", "denies"):
-        raise ValueError(f'silence = {silence!r}: expected "abstains" or "denies"')
+        raise ValueError(f"= {section!r}: expected a section with one of {', '.join(OPTIONS)}")
+    kind = next((each for each in OPTIONS if each in section), None)
+    if kind is None:
+        raise ValueError(
+            f"expected one of {', '.join(OPTIONS)}, got {', '.join(section) or 'none'}"
+        )
+    known = (kind, *OPTIONS[kind], "map", "silence")
+    if unknown := [key for key in section if key not in known]:
+        raise ValueError(f"{unknown[0]}: expected one of {', '.join(known)}")
     for key in section.keys() - {"map"}:
         if not isinstance(section[key], str):
             raise ValueError(f"{key} = {section[key]!r}: expected a string")
-    mapped = section.get("map", {})
+    silence, mapped = section.get("silence", "abstains"), section.get("map", {})
+    if silence not in ("abstains", "denies"):
+        raise ValueError(f'silence = {silence!r}: expected "abstains" or "denies"')
     if not isinstance(mapped, dict):
         raise ValueError(f"map = {mapped!r}: expected a section [sources.{name}.map]")
     meanings = {}
@@ -176,28 +174,28 @@ def _read_source(
         several = [meant] if isinstance(meant, str) else meant
         if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
             raise ValueError(f"map: {key} = {meant!r}: expected a label or a list of labels")
+        if wrong := [label for label in several if label not in labels]:
+            raise ValueError(f"{wrong[0]!r} is none of the labels {', '.join(labels)}")
         meanings[key] = tuple(several)
-    for wrong in sorted({label for each in meanings.values() for label in each} - {*labels}):
-        raise ValueError(f"{wrong!r} is none of the labels {', '.join(labels)}")
-    path = folder / section[kind]
+    path: Path | None = folder / section[kind]
     places: dict[bytes, str] = {}
     if kind == "annotations":
         if path not in shared:
-            shared[path] = list(map(_Record.of, read_annotators(path, nlp)))
-        find, places = _find_annotations(shared[path], section.get("annotator"), path)
+            shared[path] = _read_records(path, nlp)
+        records = _choose(shared[path], section.get("annotator"), path)
+        find, places = _find_records(records), {key: one.place for key, one in records.items()}
     elif kind == "pipeline":
         find = _find_by_pipeline(path, section.get("spans"), section.get("regions"), shared)
         path = path if path.exists() else get_package_path(path.name)
-    elif kind == "spans":
-        find = read_groups(section["spans"], section.get("regions"))
     elif kind == "patterns":
         find = _find_by_patterns(path, nlp)
-    else:
-        if label is None:
+    elif kind == "gazetteer":
+        if "label" not in section:
             raise ValueError(f"gazetteer = {section[kind]!r} needs label, the label of its phrases")
-        find = _find_phrases(path, label, nlp)
-    file = None if kind == "spans" else path
-    return Source(name, find, meanings, silence == "denies", file, places)
+        find = _find_phrases(path, section["label"], nlp)
+    else:
+        find, path = read_groups(section["spans"], section.get("regions")), None
+    return Source(name, find, meanings, silence == "denies", path, places)
 
 
 def _as_candidates(spans: Sequence[Span]) -> list[Candidate]:
@@ -269,52 +267,52 @@ def _find_phrases(path: Path, label: str, nlp: Language) -> Find:
 
 
 class _Record(NamedTuple):
-    """A record of JSON lines without its document, which takes most of the memory."""
+    """What an annotator says of a text, without the document, which takes most of the memory."""
 
     place: str
-    key: bytes
     n_tokens: int
-    by_annotator: Mapping[str, Found]
-
-    @classmethod
-    def of(cls, one: Annotated) -> "_Record":
-        found = {name: Found(each) for name, each in one.by_annotator.items()}
-        return cls(one.place, hash_text(one.doc), len(one.doc), found)
+    found: Found
 
 
-def _find_annotations(
-    records: Sequence[_Record], annotator: str | None, path: Path
-) -> tuple[Find, dict[bytes, str]]:
-    """Return the votes of an annotator of a JSON lines file, and the places of its texts.
+def _read_records(path: Path, nlp: Language) -> dict[str, dict[bytes, _Record]]:
+    """Return the records of each annotator, by the hash of their texts."""
+    records: dict[str, dict[bytes, _Record]] = {}
+    for one in read_annotators(path, nlp):
+        for name, found in one.by_annotator.items():
+            new = _Record(one.place, len(one.doc), found)
+            old = records.setdefault(name, {}).setdefault(hash_text(one.doc), new)
+            if old.found != found:
+                raise ValueError(f"{one.place}: has the text of {old.place} with other spans")
+    return records
 
-    annotator: None for the only one. Documents have the same text. ValueError for another one.
-    """
-    names = sorted({name for one in records for name in one.by_annotator})
-    listed = ", ".join(map(repr, names))
-    if not names:
+
+def _choose(
+    records: Mapping[str, dict[bytes, _Record]], annotator: str | None, path: Path
+) -> dict[bytes, _Record]:
+    """Return the records of an annotator, None for the only one."""
+    listed = ", ".join(map(repr, sorted(records)))
+    if not records:
         raise ValueError(f"{path} has no record")
-    if annotator is None and len(names) > 1:
+    if annotator is None and len(records) > 1:
         raise ValueError(f"{path} has {listed}; expected annotator, one of them")
-    name = names[0] if annotator is None else annotator
-    if name not in names:
+    name = next(iter(records)) if annotator is None else annotator
+    if name not in records:
         raise ValueError(f"{path} has no annotator {name!r} among {listed}")
-    by_text: dict[bytes, _Record] = {}
-    for one in records:
-        if name in one.by_annotator:
-            before = by_text.setdefault(one.key, one)
-            if before.by_annotator[name] != one.by_annotator[name]:
-                raise ValueError(f"{one.place}: has the text of {before.place} with other spans")
+    return records[name]
+
+
+def _find_records(records: Mapping[bytes, _Record]) -> Find:
+    """Return the votes of records on documents with the same texts."""
 
     def look_up(doc: Doc) -> Found | None:
-        one = by_text.get(hash_text(doc))
+        one = records.get(hash_text(doc))
         if one is not None and one.n_tokens != len(doc):
             raise ValueError(
                 f"{one.place}: has {one.n_tokens} tokens, but the document has {len(doc)}"
             )
-        return one and one.by_annotator[name]
+        return one and one.found
 
-    places = {key: one.place for key, one in by_text.items()}
-    return lambda docs: [look_up(doc) for doc in docs], places
+    return lambda docs: list(map(look_up, docs))
 
 
 def hash_text(doc: Doc) -> bytes:

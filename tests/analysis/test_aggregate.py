@@ -69,10 +69,25 @@ def test_a_label_that_no_source_proposes(tmp_path):
     assert found.notes == ["B: no source proposes it"]
 
 
-def test_blanks_around_a_result_are_not_shaded(tmp_path):
+def test_a_conflict_has_the_votes_and_the_result(tmp_path):
     (conflict,) = aggregate(make_docs(), SOURCES, ["A"], tmp_path).conflicts
-    assert "".join(part for _, part in conflict["parts"]) == "a b c d "
-    assert "".join(part for shaded, part in conflict["parts"] if shaded) in ("b", "b c")
+    assert conflict["text"] == "a b c d"
+    votes = [(vote["source"], vote["text"]) for vote in conflict["votes"]]
+    assert votes[:2] == [("one", "b"), ("two", "b c")]
+    assert votes[2:] in ([("result", "b")], [("result", "b c")])
+
+
+def test_gold_documents_correct_the_figures(tmp_path):
+    """Two sources that agree on wrong spans look right until gold tells."""
+    docs, gold = make_docs(), make_docs() * 5
+    for doc in gold:
+        doc.set_ents([Span(doc, 3, 4, "A")])
+    estimated, corrected = (
+        aggregate(docs, SOURCES, ["A"], tmp_path, gold=known).figures["one"][0].precision
+        for known in ([], gold)
+    )
+    assert estimated.value > 0.8 and estimated.true is None
+    assert corrected.value < 0.35 and corrected.true == 0
 
 
 def test_the_written_chains_are_those_of_the_figures(tmp_path):

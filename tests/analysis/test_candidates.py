@@ -6,7 +6,7 @@ import spacy
 from spacy.tokens import Doc
 
 from spacy_bcrf.analysis.candidates import candidate_marginals
-from spacy_bcrf.corpora.formats.annotators import Annotated, Candidate
+from spacy_bcrf.corpora.formats.annotators import Annotated, Candidate, Found
 from spacy_bcrf.pipeline.codecs.entities import EntityCodec
 
 VOCAB = spacy.blank("xx").vocab
@@ -22,7 +22,7 @@ def codec(request):
 def annotate(n, **by_annotator):
     doc = Doc(VOCAB, words=["w"] * n)
     found = {
-        name: [Candidate(*candidate) for candidate in candidates]
+        name: Found([Candidate(*candidate) for candidate in candidates])
         for name, candidates in by_annotator.items()
     }
     return Annotated("file:1", doc, found)
@@ -38,7 +38,7 @@ def encode(codec, n, *spans):
 
 def test_marginals_of_candidates_are_those_of_their_labelings(codec):
     one = annotate(5, a=[(0, 2, "X", 0.5), (1, 2, "Y", 0.3), (3, 5, "Y", 0.6)])
-    found = candidate_marginals(one, one.by_annotator["a"], codec)
+    found = candidate_marginals(one, one.by_annotator["a"].candidates, codec)
     first = [(0.5, [(0, 2, "X")]), (0.3, [(1, 2, "Y")]), (0.2, [])]
     second = [(0.6, [(3, 5, "Y")]), (0.4, [])]
     n_tags = len(codec.tags)
@@ -55,4 +55,4 @@ def test_marginals_of_candidates_are_those_of_their_labelings(codec):
 def test_candidates_with_too_much_weight(codec):
     one = annotate(3, a=[(0, 2, "X", 0.7), (1, 3, "Y", 0.7)])
     with pytest.raises(ValueError, match=r"file:1: .* sum to 1.4: 'w w' X 0.7, 'w w' Y 0.7"):
-        candidate_marginals(one, one.by_annotator["a"], codec)
+        candidate_marginals(one, one.by_annotator["a"].candidates, codec)

@@ -9,6 +9,8 @@ import spacy
 from commands import command
 from spacy.tokens import Doc, DocBin, Span
 
+from spacy_bcrf.analysis.sources import read_sources
+
 run = command("aggregate")
 ROOT = Path(__file__).parents[2]
 DRUGS, ILLS = ["aspirin", "ibuprofen", "codeine"], ["headache", "fever", "Wilson disease"]
@@ -193,6 +195,8 @@ def test_span_groups_of_documents_and_gold(folder):
         ('label = "DRUG"', "", "[sources.list] gazetteer = 'drugs.txt' needs label"),
         ('silence = "denies"', 'silence = "no"', 'expected "abstains" or "denies"'),
         ('silence = "denies"', "weight = 2", "[sources.list] weight: expected one of"),
+        ('silence = "denies"', 'regions = "x"', "regions: expected one of gazetteer, label, map,"),
+        ('"llm.jsonl"', '"llm.jsonl"\nlabel = "DRUG"', "label: expected one of annotations, annot"),
         ("llm.jsonl", "none.jsonl", "[sources.llm]"),
         ('MED = "DRUG"', "MED = 5", "[sources.llm] map: MED = 5: expected a label or a list"),
         ('"ILL"]\nAGE', "3]\nAGE", "[sources.llm] map: ANY = ['DRUG', 3]: expected a label"),
@@ -222,6 +226,35 @@ def test_a_text_with_two_opinions_of_a_source(folder):
         file.write("\n" + json.dumps(first | {"spans": []}))
     result = run("texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en", exit_code=1)
     assert "has the text of llm.jsonl:1 with other spans" in " ".join(result.stderr.split())
+
+
+TWICE = {"text": "aspirin and aspirin", "spans": [], "regions": [{"start": 0, "end": 7}]}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_regions_of_json_lines(folder, nested):
+    text, nlp = TWICE["text"], spacy.blank("en")
+    record = {"text": text, "annotations": [{**TWICE, "annotator": "a"}]} if nested else TWICE
+    (folder / "llm.jsonl").write_text(json.dumps(record))
+    labels, (llm, *_) = read_sources(folder / "sources.cfg", nlp)
+    votes, _ = llm.vote([nlp(text)], labels)
+    assert votes.looked.tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    "regions, message",
+    [
+        (5, "the regions of '' must be a list of objects"),
+        ([5], "the regions of '' must be a list of objects"),
+        ([{"start": 0, "end": 3}], "cuts tokens of 'aspirin'; expected 0:7"),
+        ([{"start": 0}], '"end" of a span must be an integer'),
+    ],
+)
+def test_bad_regions(folder, regions, message):
+    (folder / "llm.jsonl").write_text(json.dumps(TWICE | {"regions": regions}))
+    result = run("texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en", exit_code=1)
+    shown = " ".join(result.stderr.split())
+    assert "llm.jsonl:1: " in shown and message in shown
 
 
 @pytest.mark.parametrize("silence", ["abstains", "denies"])
