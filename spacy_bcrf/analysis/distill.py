@@ -22,7 +22,7 @@ from tqdm import tqdm
 from bcrf.chain import CRF, Marginals, Potentials, viterbi
 from bcrf.kernels import Array
 from spacy_bcrf.annotation.arrays import doc_lengths
-from spacy_bcrf.corpora.formats.annotators import Annotated
+from spacy_bcrf.corpora.formats.annotators import Annotated, Found
 from spacy_bcrf.corpora.identity import keep_identity
 from spacy_bcrf.layers.linear_chain import is_chain_alone
 from spacy_bcrf.layers.protocol import get_hooks
@@ -167,10 +167,11 @@ def distill_annotators(
     docs = [one.doc for one in annotated]
     if len(names) > 1:
         by_doc = {id(one.doc): one.by_annotator for one in annotated}
-        sources = [
-            Source(name, lambda docs, name=name: [by_doc[id(doc)].get(name) for doc in docs])
-            for name in names
-        ]
+
+        def find(name: str, docs: Sequence[Doc]) -> list[Found | None]:
+            return [by_doc[id(doc)].get(name) for doc in docs]
+
+        sources = [Source(name, partial(find, name)) for name in names]
         with TemporaryDirectory() as folder:
             output = Path(folder) / "shards"
             output.mkdir()

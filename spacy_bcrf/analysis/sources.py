@@ -177,7 +177,7 @@ def _read_source(
         if wrong := [label for label in several if label not in labels]:
             raise ValueError(f"{wrong[0]!r} is none of the labels {', '.join(labels)}")
         meanings[key] = tuple(several)
-    path: Path | None = folder / section[kind]
+    path = folder / section[kind]
     places: dict[bytes, str] = {}
     if kind == "annotations":
         if path not in shared:
@@ -194,8 +194,9 @@ def _read_source(
             raise ValueError(f"gazetteer = {section[kind]!r} needs label, the label of its phrases")
         find = _find_phrases(path, section["label"], nlp)
     else:
-        find, path = read_groups(section["spans"], section.get("regions")), None
-    return Source(name, find, meanings, silence == "denies", path, places)
+        find = read_groups(section["spans"], section.get("regions"))
+    file = None if kind == "spans" else path
+    return Source(name, find, meanings, silence == "denies", file, places)
 
 
 def _as_candidates(spans: Sequence[Span]) -> list[Candidate]:
