@@ -1,9 +1,10 @@
-"""Tokens of a text that arrives in pieces: those that no later character can change.
+"""Pieces of a text that arrives bit by bit, whose tokens no later character can change.
 
-A stream takes a piece by `feed`, which returns the tokens that are final, None without any, and
-raises ValueError for a lone surrogate and `LONGEST` characters without a blank; it then stays as it
-was. `close` returns the rest. `mark` returns a function that takes back the later pieces. The
-tokens of the documents are those of the whole text.
+A stream takes text by `feed`, which returns the pieces that are final, and raises ValueError for a
+lone surrogate and `LONGEST` characters without a blank; it then stays as it was. `close` returns
+the rest. `state` can be set back to an earlier one. The tokens of the pieces, each tokenized alone,
+are those of the whole text. A piece is a word with its blank wherever possible, so that callers can
+keep the tokens of words.
 
 spaCy's tokenizer splits at whitespace first: a word is final at the blank behind it, unless its end
 may begin a special case that goes on behind the blank. A cluster of `CharTokenizer` is final when
@@ -12,8 +13,7 @@ the next one has begun.
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
-from itertools import accumulate, islice
+from itertools import accumulate, islice, pairwise
 from typing import Any
 
 from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
@@ -28,6 +28,11 @@ LONGEST = 1_000_000
 TRIES = 20
 """Places at which a piece may end the final tokens. More would cost quadratic time."""
 
+MOST_WORDS = 10_000
+"""Words of which streams keep what they know."""
+
+LONG_WORD = 40
+"""Characters of a word that is not kept."""
 
 _READERS = ("prefix_search", "suffix_search", "infix_finditer", "token_match", "url_match")
 _BLANK = re.compile(r"\s")
@@ -58,84 +63,153 @@ def check_text(text: str) -> None:
 
 
 class _Characters:
+    cases = None
+
     def __init__(self, tokenizer: CharTokenizer) -> None:
-        self._tokenizer, self._rest = tokenizer, ""
+        self._tokenizer, self.state = tokenizer, ""
 
-    def feed(self, text: str) -> Doc | None:
+    def feed(self, text: str) -> list[str]:
         check_text(text)
-        self._rest += text
-        words, spaces = self._tokenizer.split(self._rest)
+        rest = self.state + text
+        words, spaces = self._tokenizer.split(rest)
         if len(words) < 2:
-            if len(self._rest) > LONGEST:
-                self._rest = self._rest[: len(self._rest) - len(text)]
+            if len(rest) > LONGEST:
                 raise _too_long()
-            return None
-        self._rest = words[-1] + " " * spaces[-1]
-        return Doc(self._tokenizer.vocab, words=words[:-1], spaces=spaces[:-1])
+            self.state = rest
+            return []
+        pieces = [word + " " if space else word for word, space in zip(words, spaces, strict=True)]
+        self.state = pieces.pop()
+        return pieces
 
-    def close(self) -> Doc:
-        return self._tokenizer(self._rest)
+    def close(self) -> list[str]:
+        rest, self.state = self.state, ""
+        return [rest]
 
-    def mark(self) -> Callable[[], None]:
-        return partial(setattr, self, "_rest", self._rest)
+
+class _Cases:
+    """The special cases of a tokenizer of several tokens. spaCy looks for them across blanks.
+
+    rests: of the cases, by their heads, all without blanks. A head is the first tokens of a case.
+    ends: of heads. sizes: of heads.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._rules, self._readers = dict(tokenizer.rules), _readers(tokenizer)
+        self.plain = Tokenizer(Vocab(), {}, **self._readers)
+        self.rests: dict[str, list[str]] = {}
+        for case in self._rules:
+            head, words = "", [word for t in self.plain(case) for word in t.text.split()]
+            for word in words[:-1]:
+                head += word
+                self.rests.setdefault(head, []).append("".join(case.split())[len(head) :])
+        self.ends = {head[-2:] for head in self.rests}
+        self.sizes = sorted({len(head) for head in self.rests})
+        # At most one blank stands between two tokens of a case.
+        self.reach = 2 * max(map(len, self._rules), default=0) + 20
+        self._inner: dict[str, set[str]] = {}  # first characters of rests, by ends of heads
+        for head, rests in self.rests.items():
+            for k in range(len(head)):
+                self._inner.setdefault(head[k:], set()).update(rest[0] for rest in rests)
+        self._next: dict[str, frozenset[str] | None] = {}
+
+    def hold(self, tokenizer: Tokenizer) -> bool:
+        """Return whether these are the cases of a tokenizer."""
+        return self._rules == tokenizer.rules and self._readers == _readers(tokenizer)
+
+    def find_next(self, word: str) -> frozenset[str] | None:
+        """Return the characters with which a case that begins in a word may go on behind it.
+
+        None for what is not one word.
+        """
+        if word in self._next:
+            return self._next[word]
+        found = None
+        if word and not _BLANK.search(word):
+            heads = (self.rests.get(word[-size:], ()) for size in self.sizes)
+            firsts = {rest[0] for rests in heads for rest in rests}
+            found = frozenset(firsts | self._inner.get(word, set()))
+        if len(self._next) >= MOST_WORDS:
+            self._next.clear()
+        if len(word) <= LONG_WORD:
+            self._next[word] = found
+        return found
+
+
+_known_cases: list[_Cases] = []
+"""Those of the last tokenizers. To find them takes longer than to tokenize a short text."""
+
+
+def _readers(tokenizer: Tokenizer) -> dict[str, Any]:
+    return {name: getattr(tokenizer, name) for name in _READERS}
+
+
+def _find_cases(tokenizer: Tokenizer) -> _Cases:
+    for cases in _known_cases:
+        if cases.hold(tokenizer):
+            return cases
+    cases = _Cases(tokenizer)
+    _known_cases[:] = [cases, *_known_cases[:7]]
+    return cases
 
 
 class _Words:
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        self._parts: list[str] = []  # a text of 10 MB without a blank is joined once
-        self._size = 0
-        readers = [getattr(tokenizer, name) for name in _READERS]
-        self._plain = Tokenizer(Vocab(), {}, **dict(zip(_READERS, readers, strict=True)))
-        self._rests, self._ends, self._sizes = _find_rests(tuple(tokenizer.rules), *readers)
-        # At most one blank stands between two tokens of a case.
-        self._reach = 2 * max(map(len, tokenizer.rules), default=0) + 20
+        self._tokenizer, self.cases = tokenizer, _find_cases(tokenizer)
+        # Parts of a text, joined once if it has 10 MB without a blank; characters; last one.
+        self.state: tuple[list[str], int, str] = [], 0, ""
 
-    def feed(self, text: str) -> Doc | None:
+    def feed(self, text: str) -> list[str]:
         check_text(text)
         if not text:
-            return None
-        was_blank = bool(self._parts) and self._parts[-1][-1].isspace()
-        is_new = not text.isspace() if was_blank else _BLANK.search(text) is not None
-        if not is_new and self._size + len(text) > LONGEST:
-            raise _too_long()
-        self._parts.append(text)
-        self._size += len(text)
+            return []
+        parts, size, last = self.state
+        is_new = not text.isspace() if last.isspace() else _BLANK.search(text) is not None
         if not is_new:
-            return None
-        rest = "".join(self._parts)
-        for cut in islice(_find_cuts(rest), TRIES):
-            if not self._may_go_on(rest[:cut], rest[cut:]):
-                self._parts, self._size = [rest[cut:]] * (cut < len(rest)), len(rest) - cut
-                return self._tokenizer(rest[:cut])
-        self._parts = [rest]
-        return None
+            if size + len(text) > LONGEST:
+                raise _too_long()
+            parts.append(text)
+            self.state = parts, size + len(text), text[-1]
+            return []
+        rest = "".join(parts) + text
+        pieces, start, at = [], 0, 0
+        for word, after in pairwise(rest.split(" ")):
+            at += len(word) + 1
+            then = self.cases.find_next(word)
+            if then is None or (then and (not after or after[0].isspace() or after[0] in then)):
+                continue
+            pieces.append(rest[start:at])
+            start = at
+        if start:
+            rest = rest[start:]
+        if _BLANK.search(rest):
+            for cut in islice(_find_cuts(rest), TRIES):
+                if not self._may_go_on(rest[:cut], rest[cut:]):
+                    pieces.append(rest[:cut])
+                    rest = rest[cut:]
+                    break
+        self.state = [rest], len(rest), rest[-1:]
+        return pieces
 
-    def close(self) -> Doc:
-        return self._tokenizer("".join(self._parts))
-
-    def mark(self) -> Callable[[], None]:
-        parts, n, size = self._parts, len(self._parts), self._size
-
-        def reset() -> None:
-            self._parts, self._size = parts[:n], size
-
-        return reset
+    def close(self) -> list[str]:
+        rest, self.state = "".join(self.state[0]), ([], 0, "")
+        return [rest]
 
     def _may_go_on(self, text: str, rest: str) -> bool:
         """Return whether a special case may begin in a text and end behind it, in the rest."""
         end = text.rstrip()[-2:]
         # Most words end as no head does. A head of several words may have a blank there.
-        if not (end in self._ends or end[-1:] in self._ends or end[:1].isspace()):
+        if not (end in self.cases.ends or end[-1:] in self.cases.ends or end[:1].isspace()):
             return False
-        before, after = ("".join(x.split()) for x in (text[-self._reach :], rest[: self._reach]))
+        before, after = (
+            "".join(x.split()) for x in (text[-self.cases.reach :], rest[: self.cases.reach])
+        )
         return any(
             (other.startswith(after) or after.startswith(other))
             # Within letters, the tokens show whether the head begins one.
             and (not before[-size - 1 :][:2].isalpha() or _is_start(self._tokenizer(text), size))
             and (other.startswith(after) or self._may_end(rest, len(other)))
-            for size in self._sizes
-            for other in self._rests.get(before[-size:], ())
+            for size in self.cases.sizes
+            for other in self.cases.rests.get(before[-size:], ())
         )
 
     def _may_end(self, text: str, size: int) -> bool:
@@ -144,7 +218,7 @@ class _Words:
         for word in words if text[-1].isspace() else words[:-1]:
             if size <= len(word):
                 # A special case can join tokens, of which another one needs a part.
-                found = self._tokenizer(word), self._plain(word)
+                found = self._tokenizer(word), self.cases.plain(word)
                 return any(size in accumulate(map(len, tokens)) for tokens in found)
             size -= len(word)
         return True
@@ -170,26 +244,6 @@ def _find_cuts(text: str) -> Iterator[int]:
         was_space, is_space = is_space, text[i - 1].isspace()
         if was_space != is_space:
             yield i + 1 if text[i] == " " else i
-
-
-@lru_cache(8)
-def _find_rests(
-    cases: tuple[str, ...], *readers: Any
-) -> tuple[dict[str, list[str]], set[str], list[int]]:
-    """Return the rests of special cases of several tokens by their heads, all without blanks.
-
-    Also returns the ends of the heads and their sizes. A head is the first tokens of a case. spaCy
-    looks for these cases in the tokens of the whole text, across blanks. readers: `_READERS` of
-    the tokenizer.
-    """
-    plain = Tokenizer(Vocab(), {}, **dict(zip(_READERS, readers, strict=True)))
-    rests: dict[str, list[str]] = {}
-    for case in cases:
-        head, words = "", [word for token in plain(case) for word in token.text.split()]
-        for word in words[:-1]:
-            head += word
-            rests.setdefault(head, []).append("".join(case.split())[len(head) :])
-    return rests, {head[-2:] for head in rests}, sorted({len(head) for head in rests})
 
 
 def _too_long() -> ValueError:

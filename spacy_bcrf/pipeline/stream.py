@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from bcrf.chain import CRF, SpanTags
 from bcrf.linear import Tokens
 from spacy_bcrf.annotation.arrays import DocBatch
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
-from spacy_bcrf.annotation.text_stream import stream_text
+from spacy_bcrf.annotation.text_stream import LONG_WORD, MOST_WORDS, stream_text
 from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain, sparse_chains
 from spacy_bcrf.sparse.model import SparseChain
 
@@ -84,6 +84,18 @@ class Final(NamedTuple):
     @property
     def text(self) -> str:
         return "".join(self.words)
+
+
+class _Tokens(NamedTuple):
+    """words: each with its blank. sizes: without it. values: (n, A) attributes."""
+
+    words: list[str]
+    sizes: list[int]
+    values: NDArray[np.uint64]
+
+
+_KNOWN: WeakKeyDictionary[Any, tuple[Any, Any, dict[str, _Tokens]]] = WeakKeyDictionary()
+"""Of features: the last tokenizer of a stream, its special cases, and the tokens of words."""
 
 
 class Stream:
@@ -159,6 +171,8 @@ class Stream:
         self._n_features = len(features.attributes)
         self._columns = [*features.attributes, LENGTH, SENT_START, IS_SPACE]
         self._table = np.zeros((0, len(self._columns)), dtype="uint64")
+        self._tokenizer: Any = tokenizer
+        self._known_tokens = self._find_known(chain.features)
         self._first = 0
         self._sentence = [k for k, column in enumerate(self._columns) if column == SENT_START]
         # Of tokens in the table, not released or maybe in a span: words with blanks, and lengths.
@@ -195,35 +209,33 @@ class Stream:
         """
         if self._closed:
             raise ValueError(f"[{self._pipe.name}] the stream is closed")
-        with self._whole_or_not():
-            self._take(piece)
-            found = self._extend()
-        return self._release(found)
+        return self._advance(piece)
 
     def close(self) -> Final:
         """Return the rest. ValueError if the stream is closed already."""
         if self._closed:
             raise ValueError(f"[{self._pipe.name}] the stream is closed already")
-        with self._whole_or_not():
-            if self._text is not None:
-                self._add(self._text.close())
-            self._closed = True
-            found = self._extend()
-        return self._release(found)
+        return self._advance(None)
 
-    @contextmanager
-    def _whole_or_not(self) -> Iterator[None]:
-        """Forget what an error has left of a piece."""
-        kept, n = (self._table, self._last, self._closed), len(self._words)
-        reset = self._text and self._text.mark()
+    def _advance(self, piece: str | Doc | Span | None) -> Final:
+        """Take a piece, None for the end. An error leaves nothing of it."""
+        table, last, n = self._table, self._last, len(self._words)
+        state = self._text and self._text.state
         try:
-            yield
+            if piece is None:
+                self._closed = True
+                if self._text is not None:
+                    self._add_text(self._text.close())
+            else:
+                self._take(piece)
+            found = self._extend()
         except BaseException:
-            self._table, self._last, self._closed = kept
+            self._table, self._last, self._closed = table, last, False
             del self._words[n:], self._sizes[n:]
-            if reset:
-                reset()
+            if self._text is not None:
+                self._text.state = state  # type: ignore[assignment]
             raise
+        return self._release(found)
 
     def _take(self, piece: str | Doc | Span) -> None:
         if isinstance(piece, Doc | Span):
@@ -236,8 +248,7 @@ class Stream:
         if self._last and self._last[0] is not None:
             raise TypeError("a stream takes text or documents, not both")
         self._last = None, 0
-        if (doc := self._text.feed(piece)) is not None:
-            self._add(doc)
+        self._add_text(self._text.feed(piece))
 
     def _add_part(self, piece: Doc | Span) -> None:
         if isinstance(piece, Span):
@@ -259,19 +270,54 @@ class Stream:
             )
         # spaCy sets a sentence start at the first token of each document.
         is_split = len(doc) > 1 and doc.has_annotation("SENT_START")
-        self._add(piece, is_split)
+        self._add([self._read(piece, is_split or not self._n_tokens)])
         self._last = doc, end
 
-    def _add(self, tokens: Any, is_split: bool = False) -> None:
+    @property
+    def _n_tokens(self) -> int:
+        return self._first + len(self._table)
+
+    def _find_known(self, features: Any) -> dict[str, _Tokens]:
+        """Return the tokens of words that earlier streams read by the same rules."""
+        cases = self._text and self._text.cases
+        tokenizer, known_cases, known = _KNOWN.get(features, (None, None, {}))
+        if tokenizer is not self._tokenizer or cases is not known_cases:
+            known = {}
+            _KNOWN[features] = self._tokenizer, cases, known
+        return known
+
+    def _add_text(self, pieces: list[str]) -> None:
+        known = self._known_tokens
+        self._add([known.get(piece) or self._tokenize(piece) for piece in pieces])
+
+    def _tokenize(self, text: str) -> _Tokens:
+        tokens = self._read(self._tokenizer(text), False)
+        if len(text) <= LONG_WORD:
+            if len(self._known_tokens) >= MOST_WORDS:
+                self._known_tokens.clear()
+            self._known_tokens[text] = tokens
+        return tokens
+
+    def _read(self, tokens: Any, keeps_start: bool) -> _Tokens:
         if not len(tokens):
-            return
-        values = tokens.to_array(self._columns)
-        if not is_split and self._first + len(self._table):
+            return _Tokens([], [], self._table[:0])
+        values: Any = tokens.to_array(self._columns)
+        if not keeps_start:
             for column in self._sentence:  # NumPy is slow for a list of them
                 values[0, column] = 0
-        self._table = np.concatenate([self._table, values])
-        self._words += [token.text_with_ws for token in tokens]
-        self._sizes += values[:, self._n_features].tolist()
+        words = [token.text_with_ws for token in tokens]
+        return _Tokens(words, values[:, self._n_features].tolist(), values)
+
+    def _add(self, pieces: list[_Tokens]) -> None:
+        if not pieces:
+            return
+        is_first = not self._n_tokens
+        self._table = np.concatenate([self._table, *(piece.values for piece in pieces)])
+        if is_first and self._text is not None and len(self._table):
+            self._table[0, self._sentence] = 1
+        for piece in pieces:
+            self._words += piece.words
+            self._sizes += piece.sizes
 
     def _extend(self) -> list[tuple[int, int, int, int]] | None:
         """Return the spans that became complete, None without a token more."""

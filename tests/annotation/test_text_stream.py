@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 
 import pytest
 import spacy
@@ -37,14 +38,17 @@ def cut(text: str, seed: int, most: int) -> Iterator[str]:
         at += size
 
 
-def read(docs: Sequence[Doc | None]) -> list[tuple[str, str, str]]:
-    return [(t.text, t.whitespace_, t.norm_) for doc in docs if doc is not None for t in doc]
+def read(
+    pieces: Sequence[Sequence[str]], tokenizer: Callable[[str], Doc] | None = None
+) -> list[tuple[str, str, str]]:
+    docs = map(tokenizer or english(), chain.from_iterable(pieces))
+    return [(t.text, t.whitespace_, t.norm_) for doc in docs for t in doc]
 
 
 def check(tokenizer: Callable[[str], Doc], text: str, seed: int, most: int) -> None:
     stream = stream_text(tokenizer)
     found = [*(stream.feed(piece) for piece in cut(text, seed, most)), stream.close()]
-    assert read(found) == read([tokenizer(text)])
+    assert read(found, tokenizer) == read([[text]], tokenizer)
 
 
 @given(st.data(), st.integers(0, 1000), st.sampled_from([1, 3, 12, 40]))
@@ -63,7 +67,7 @@ def test_a_word_is_final_at_its_blank() -> None:
     stream = stream_text(english())
     assert read([stream.feed("I said: ")]) == [("I", " ", "i")]  # ": )" would be an emoticon
     assert [word for word, *_ in read([stream.feed("he")])] == ["said", ":"]
-    assert stream.feed("llo") is None
+    assert not stream.feed("llo")
     assert read([stream.feed(" ")]) == [("hello", " ", "hello")]
 
 
@@ -73,7 +77,7 @@ def test_words_that_only_look_like_the_rest_of_a_case_are_final() -> None:
     text = "somethin \u2019 " * 100
     found = [stream.feed(character) for character in text]
     assert len(read(found)) > 196
-    assert read([*found, stream.close()]) == read([english()(text)])
+    assert read([*found, stream.close()]) == read([[text]])
 
 
 @pytest.mark.parametrize("kind", ["word", "character"])
@@ -99,3 +103,18 @@ def test_ten_megabytes_without_a_blank() -> None:
 def test_unknown_tokenizer() -> None:
     with pytest.raises(TypeError, match=r"got function: .* Feed documents"):
         stream_text(lambda text: english()(text))
+
+
+def test_words_are_pieces() -> None:
+    """Callers keep the tokens of words. Cases, and other blanks, are no words."""
+    stream = stream_text(english())
+    pieces = stream.feed("the dog's in New York , I said: ) a\tb  c d ")
+    words = ["the ", "dog's ", "in ", "New York ", ", ", "I ", "said: ) ", "a\tb  c "]
+    assert pieces == words
+
+
+def test_other_special_cases_are_read() -> None:
+    tokenizer = spacy.blank("en").tokenizer
+    assert stream_text(tokenizer).feed("grand pa ") == ["grand ", "pa "]
+    tokenizer.add_special_case("grand pa", [{"ORTH": "grand pa"}])
+    assert stream_text(tokenizer).feed("grand pa ") == ["grand pa "]

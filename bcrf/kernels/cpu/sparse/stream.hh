@@ -2,7 +2,8 @@
 //
 // A tag is final when the best paths into all tags of the next token agree on it. Given the tag of the next
 // token, what follows it no longer matters. So the posterior of an event among the tokens so far is between its
-// smallest and its largest value given each tag of the next token.
+// smallest and its largest value given each tag of the next token. Backwards from such a tag, the tags are a
+// Markov chain: that of backward sampling from the forward messages.
 #pragma once
 
 #include <algorithm>
@@ -40,15 +41,10 @@ class Stream {
 
     struct Token {
         int kind;
-        Row scores, forward;         // (C, T) of the posterior: scores, and logarithms of forward messages
+        // (C, T) of the posterior: logarithms of forward messages, and of their sums into each next tag.
+        Row forward, sums;
+        Row before;                  // (C, T, T) the posterior of its tag, given the next tag, the second one
         std::vector<int> from, tag;  // (C, T) the best tag before; (C) final tags, or -1
-    };
-
-    // Weights (T, F) from the tags of a token to those of the next unknown one: exp(scale[t]) * weight[t, f].
-    // total (F): their sums over all tags, times the forward messages and exp(-most).
-    struct Future {
-        Row scale, weight, total;
-        double most;
     };
 
     // A transition, from or to a tag.
@@ -66,7 +62,7 @@ class Stream {
     Row best_;                                 // (C, T) of the last token
     std::vector<long long> final_, open_;      // (C) tokens with final tags; first token of an open span, or -1
     std::vector<StreamSpan> complete_;
-    std::vector<std::vector<Future>> futures_;  // of each chain, from the last token backwards
+    std::vector<std::vector<Row>> futures_;     // of each chain, from the last token backwards, see `future`
 
     double rounded(double x) const { return spec_.in_float ? double(float(x)) : x; }
     Token& at(long long i) { return tokens_[size_t(i - first_)]; }
@@ -106,56 +102,48 @@ class Stream {
         return found;
     }
 
-    // Return the logarithm of the sum of exp(term(arc)).
-    template <class F> static double log_sum(const std::vector<Arc>& arcs, F term) {
-        double most = NEVER, sum = 0;
-        for (const Arc& arc : arcs) most = std::max(most, term(arc));
-        if (most == NEVER) return NEVER;
-        for (const Arc& arc : arcs)
-            if (const double x = term(arc); x > NEVER) sum += std::exp(x - most);
-        return most + std::log(sum);
+    // Find the posterior of a token's tag, given the next one.
+    void look_back(Token& token, int c) const {
+        const size_t T = spec_.tags;
+        const double* forward = &token.forward[c * T];
+        for (size_t t = 0; t < T; ++t) {
+            double most = NEVER, sum = 0;
+            for (const Arc& arc : into(token, int(t)))
+                most = std::max(most, forward[arc.tag] + arc.weight * spec_.scale);
+            if (most == NEVER) continue;
+            for (const Arc& arc : into(token, int(t))) {
+                double& p = token.before[(c * T + arc.tag) * T + t];
+                sum += p = std::exp(forward[arc.tag] + arc.weight * spec_.scale - most);
+            }
+            for (const Arc& arc : into(token, int(t))) token.before[(c * T + arc.tag) * T + t] /= sum;
+            token.sums[c * T + t] = most + std::log(sum);
+        }
     }
 
     int futures() const { return ended_ ? 1 : spec_.tags; }
 
-    const Future& future(int c, long long i) {
-        const int T = spec_.tags, F = futures();
-        std::vector<Future>& found = futures_[c];
+    // Return the posterior (T, F) of the tags of a token, given each tag of the first unknown one, or that none follows.
+    const Row& future(int c, long long i) {
+        const size_t T = spec_.tags, F = futures();
+        std::vector<Row>& found = futures_[c];
         while (length() - 1 - (long long)found.size() >= i) {
-            const long long k = length() - 1 - (long long)found.size();
-            const Token& token = at(k);
-            Future next{Row(T, NEVER), Row(size_t(T) * F), Row(F), NEVER};
-            for (int s = 0; s < T; ++s) {
-                double& scale = next.scale[s];
-                double* weight = &next.weight[size_t(s) * F];
-                if (found.empty() && ended_) {
-                    scale = 0, weight[0] = 1;
-                } else if (found.empty()) {
-                    for (const Arc& arc : from(token, s)) scale = std::max(scale, arc.weight * spec_.scale);
-                    for (const Arc& arc : from(token, s)) weight[arc.tag] = std::exp(arc.weight * spec_.scale - scale);
-                } else {
-                    const Future& after = found.back();
-                    const double* scores = &at(k + 1).scores[size_t(c) * T];
-                    const auto term = [&](const Arc& arc) {
-                        return arc.weight * spec_.scale + scores[arc.tag] + after.scale[arc.tag];
-                    };
-                    for (const Arc& arc : from(token, s)) scale = std::max(scale, term(arc));
-                    double top = 0;
-                    for (const Arc& arc : from(token, s)) {
-                        const double w = scale > NEVER ? std::exp(term(arc) - scale) : 0;
-                        for (int f = 0; f < F && w > 0; ++f) weight[f] += w * after.weight[size_t(arc.tag) * F + f];
+            const Token& token = at(length() - 1 - (long long)found.size());
+            const double* before = &token.before[c * T * T];
+            Row p(T * F);
+            if (!found.empty()) {
+                for (size_t s = 0; s < T; ++s)
+                    for (const Arc& arc : from(token, int(s))) {
+                        const double w = before[s * T + arc.tag], *after = &found.back()[arc.tag * F];
+                        for (size_t f = 0; f < F && w > 0; ++f) p[s * F + f] += w * after[f];
                     }
-                    for (int f = 0; f < F; ++f) top = std::max(top, weight[f]);
-                    for (int f = 0; f < F && top > 0; ++f) weight[f] /= top;
-                    if (top > 0) scale += std::log(top);
-                }
-                next.most = std::max(next.most, token.forward[size_t(c) * T + s] + scale);
+            } else if (ended_) {
+                double total = 0;
+                for (size_t s = 0; s < T; ++s) total += p[s] = std::exp(token.forward[c * T + s]);
+                for (double& x : p) x /= total;
+            } else {
+                p.assign(before, before + T * T);
             }
-            for (int s = 0; s < T; ++s) {
-                const double w = std::exp(token.forward[size_t(c) * T + s] + next.scale[s] - next.most);
-                for (int f = 0; f < F; ++f) next.total[f] += w * next.weight[size_t(s) * F + f];
-            }
-            found.push_back(std::move(next));
+            found.push_back(std::move(p));
         }
         return found[size_t(length() - 1 - i)];
     }
@@ -194,7 +182,7 @@ class Stream {
         const int T = spec_.tags, C = spec_.chains;
         const bool is_first = length() == 0;
         const size_t n = spec_.posterior ? size_t(C) * T : 0;
-        Token token{kind, Row(n), Row(n), std::vector<int>(size_t(C) * T), std::vector<int>(C, -1)};
+        Token token{kind, Row(n), Row(n, NEVER), Row(n * T), std::vector<int>(size_t(C) * T), std::vector<int>(C, -1)};
         Row best(size_t(C) * T);
         for (int c = 0; c < C; ++c) {
             double top = NEVER, most_forward = NEVER;
@@ -204,16 +192,13 @@ class Stream {
                     throw std::invalid_argument("the scores are NaN or infinite");
                 const bool never = closed(is_first ? 0 : 1, kind, k) || (is_last && closed(2, kind, k));
                 double score = never ? NEVER : double(given[k]);
-                if (spec_.posterior) token.scores[k] = token.forward[k] = score * spec_.scale;
+                if (spec_.posterior) token.forward[k] = score * spec_.scale;
                 if (!is_first) {
                     const Token& before = tokens_.back();
                     double most;
                     token.from[k] = best_before(&best_[size_t(c) * T], before, t, most);
                     score = rounded(most + score);
-                    if (spec_.posterior)
-                        token.forward[k] += log_sum(into(before, t), [&](const Arc& arc) {
-                            return before.forward[size_t(c) * T + arc.tag] + arc.weight * spec_.scale;
-                        });
+                    if (spec_.posterior) token.forward[k] += before.sums[k];
                 }
                 best[k] = score;
                 top = std::max(top, score);
@@ -225,6 +210,7 @@ class Stream {
                 if (!is_first) best[size_t(c) * T + t] = rounded(best[size_t(c) * T + t] - top);
                 if (spec_.posterior) token.forward[size_t(c) * T + t] -= most_forward;
             }
+            if (spec_.posterior) look_back(token, c);
         }
         best_ = std::move(best);
         tokens_.push_back(std::move(token));
@@ -332,34 +318,23 @@ class Stream {
     // Set bounds of the probability that a chain has these tags from a token on, and that the token after them has
     // not the tag `inside`, if that is not -1.
     void bound(int c, long long start, const std::vector<int>& tags, int inside, double& low, double& high) {
-        const int T = spec_.tags, F = futures();
+        const size_t T = spec_.tags, F = futures();
         const long long end = start + (long long)tags.size();
-        future(c, start);  // a new future can move those of later tokens
-        const Future &all = future(c, start), &last = future(c, end - 1);
-        double path = at(start).forward[size_t(c) * T + tags[0]] - all.most;
-        const auto step = [&](long long i, int s, int t) {
-            return edge(at(i - 1).kind, s, t) * spec_.scale + at(i).scores[size_t(c) * T + t];
-        };
-        for (size_t k = 1; k < tags.size(); ++k) path += step(start + (long long)k, tags[k - 1], tags[k]);
-        const double weight = std::exp(path + last.scale[tags.back()]);
-        double excluded = 0;
-        const Future* after = nullptr;
+        const auto step = [&](long long i, int s, int t) { return at(i).before[(c * T + s) * T + t]; };
+        double path = 1, excluded = 0;
+        for (size_t k = 1; k < tags.size(); ++k) path *= step(start + (long long)k - 1, tags[k - 1], tags[k]);
+        const double *last = &future(c, end - 1)[tags.back() * F], *after = nullptr;
         if (inside >= 0 && end < length()) {
-            after = &future(c, end);
-            excluded = std::exp(path + step(end, tags.back(), inside) + after->scale[inside]);
+            after = &future(c, end)[inside * F];
+            excluded = path * step(end - 1, tags.back(), inside);
         }
         low = 1, high = 0;
-        for (int f = 0; f < F; ++f) {
-            double p = weight * last.weight[size_t(tags.back()) * F + f];
-            if (after) p -= excluded * after->weight[size_t(inside) * F + f];
-            if (f == inside && end == length() && !ended_) p = 0;
-            if (all.total[f] > 0) {
-                p = std::min(1.0, std::max(0.0, p / all.total[f]));
-                low = std::min(low, p), high = std::max(high, p);
-            } else if (!ended_) {
-                for (const Arc& arc : into(tokens_.back(), f))  // too improbable for a number
-                    if (tokens_.back().forward[size_t(c) * T + arc.tag] > NEVER) low = 0, high = 1;
-            }
+        for (size_t f = 0; f < F; ++f) {
+            if (!ended_ && tokens_.back().sums[c * T + f] == NEVER) continue;
+            double p = path * last[f] - (after ? excluded * after[f] : 0);
+            if (int(f) == inside && end == length() && !ended_) p = 0;
+            p = std::min(1.0, std::max(0.0, p));
+            low = std::min(low, p), high = std::max(high, p);
         }
     }
 };
