@@ -325,8 +325,7 @@ def _find_features(teacher: SequenceLabeler, model: Mapping[str, Any]) -> dict[s
         return {"templates": "pos" if teacher.codec.outside is None else "ner"}
     features = {k: model[k] for k in ("templates", "clusters", "gazetteers") if model.get(k)}
     if isinstance(features["templates"], list):
-        own = [text for text in features["templates"] if f"{SCORE}." not in text]
-        features["templates"] = own
+        features["templates"] = [t for t in features["templates"] if f"{SCORE}." not in t]
     return features
 
 

@@ -18,22 +18,11 @@ class TransformerAdam(Optimizer):
         learn_rate: FloatOrSeq = 0.001,
         *,
         transformer_factor: float = 0.03,
-        beta1: FloatOrSeq = 0.9,
-        beta2: FloatOrSeq = 0.999,
-        eps: FloatOrSeq = 1e-8,
         L2: FloatOrSeq = 0.01,
         grad_clip: FloatOrSeq = 1.0,
         use_averages: bool = False,
     ) -> None:
-        super().__init__(
-            learn_rate,
-            beta1=beta1,
-            beta2=beta2,
-            eps=eps,
-            L2=L2,
-            grad_clip=grad_clip,
-            use_averages=use_averages,
-        )
+        super().__init__(learn_rate, L2=L2, grad_clip=grad_clip, use_averages=use_averages)
         self.transformer_factor = transformer_factor
 
     def __call__(

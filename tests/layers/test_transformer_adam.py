@@ -11,6 +11,7 @@ CONFIG = """
 [optimizer]
 @optimizers = "spacy-bcrf.TransformerAdam.v1"
 transformer_factor = 0.1
+L2 = 0.0
 
 [optimizer.learn_rate]
 @schedules = "warmup_linear.v1"
@@ -26,7 +27,7 @@ def step(optimizer, name):
     return optimizer((1, name), weights, gradient)[0]
 
 
-@pytest.mark.parametrize("options", [{}, {"L2": 0.5, "beta1": 0.5, "use_averages": True}])
+@pytest.mark.parametrize("options", [{}, {"L2": 0.5, "grad_clip": 0.1, "use_averages": True}])
 def test_only_the_names_of_a_transformer_have_dots(options):
     alike = {"L2": 0.01, "use_averages": False, **options}
     ours = TransformerAdam(0.2, transformer_factor=0.25, **options)
