@@ -115,7 +115,7 @@ class Stream:
         control: Control | None = None,
     ) -> None:
         """pipe: a component whose model is a sparse linear chain. tokenizer: of text; None if only
-        documents are fed.
+        documents are fed. Later changes of a lexeme's attributes are not seen.
 
         max_lag: the most tokens that wait for their annotation. Later ones get the tags of the best
         labeling so far. A span whose probability is still uncertain is dropped under a threshold of

@@ -334,3 +334,18 @@ def test_features_of_components() -> None:
     pipe = nlp.add_pipe("bcrf_chunker")
     with pytest.raises(ValueError, match="its features read tag, which other components set"):
         pipe.stream(nlp.tokenizer)
+
+
+def test_later_special_cases_count() -> None:
+    """Streams keep the tokens of words only as long as the tokenizer's rules stay the same."""
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("bcrf_ner", name="x")
+    nlp.from_bytes(pipeline("ner").to_bytes())
+    text = "Ann met BobLee in Paris . New York left BobLee . "
+    for case in ("", "BobLee", "New York"):
+        if case:
+            parts = [{"ORTH": case[:3]}, {"ORTH": case[3:]}]
+            nlp.tokenizer.add_special_case(case, parts)
+        for seed in range(3):
+            _, found = run(nlp, text, seed)
+            assert found.words == [token.text_with_ws for token in nlp.make_doc(text)]
