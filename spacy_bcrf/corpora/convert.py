@@ -179,7 +179,7 @@ class _Conversion:
         self.overlap = ""  # the first one
         self._readers: dict[str, Callable[..., Record]] = {
             "jsonl": partial(jsonl.read_record, tags=self.tags, spans_key=spans_key),
-            "brat": jsonl.read_record,
+            "brat": brat.read_record,
             "webanno": jsonl.read_record,
             "prodigy": prodigy.read_record,
             "label-studio": partial(label_studio.read_record, left_out=self.counts.others),
@@ -237,6 +237,8 @@ class _Conversion:
         elif reader == "webanno":
             sentences_of = webanno.read_sentences(path, scan_lines(path, advance))
             yield from self._read_objects(reader, sentences_of)
+        elif reader == "brat" and not path.with_suffix(".ann").exists():
+            self.counts.ignored["text without .ann"] += 1
         elif reader == "brat":
             item = brat.read_document(path, self.counts.others)
             yield from self._read_objects(reader, iter([item]))

@@ -58,14 +58,6 @@ def make_doc(
     not. Of overlapping entities the longest stays, then the first. A span that is both an entity
     and rejected is left out.
     """
-    if spans_key is not None and record.missing:
-        content: Sequence[str] = (record.words or ()) if record.text is None else record.text
-        word = "".join(content[slice(*record.missing[0])])
-        raise Problem(
-            "missing tags",
-            f"{word!r} has no tag, but other words of the document do; a span group needs all "
-            "tags, or `convert --ent-complete`",
-        )
     doc = tokenize(record, nlp)
     if align == "split" and record.text is not None:
         doc = _split(doc, {cut for span in record.spans + record.rejected for cut in span[:2]})

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import spacy
 from spacy.tokens import DocBin
+from spacy.vocab import Vocab
 from typer.testing import CliRunner
 
 from spacy_bcrf.cli import app
@@ -75,19 +76,22 @@ def test_brat_standoff(tmp_path):
     file = write(tmp_path / "a.ann", ANN)
     result, spans = convert(tmp_path, file, "--spans-key", "sc", "--lang", "en")
     assert result.exit_code == 0, result.output
-    assert spans == [
-        [("Oslo", "LOC"), ("Oslo University", "ORG"), ("left", "BODY"), ("arm", "BODY")]
-    ]
-    assert "1 links between the fragments of a discontinuous entity left out" in result.output
+    assert spans == [[("Oslo", "LOC"), ("Oslo University", "ORG")]]
+    (doc,) = DocBin(store_user_data=True).from_disk(tmp_path / "out.spacy").get_docs(Vocab())
+    unknown = [token.text for token in doc if token._.allowed_labels]
+    assert unknown == ["left", "arm"]
+    assert "1 discontinuous entities left out" in result.output
     assert "2 relations, events, attributes and notes left out" in result.output
     (tmp_path / "out.spacy").unlink()
     result, spans = convert(tmp_path, file, "--lang", "en")
     assert result.exit_code == 0 and spans == [None]
     assert (
-        "1 of 4 spans overlap longer ones and are left out, such as "
+        "1 of 2 spans overlap longer ones and are left out, such as "
         f"{file}: 'Oslo' (tokens 0:1) LOC overlaps 'Oslo University' (tokens 0:2) ORG; "
         "`convert --spans-key sc` keeps both"
     ) in result.output
+    (doc,) = DocBin().from_disk(tmp_path / "out.spacy").get_docs(Vocab())
+    assert [token.text for token in doc if not token.ent_iob] == ["left", "arm"]
     (tmp_path / "out.spacy").unlink()
     for line, problem in (
         ("T9\tORG 0 4", "expected an entity such as"),
@@ -103,6 +107,24 @@ def test_brat_standoff(tmp_path):
     (tmp_path / "a.txt").unlink()
     result, spans = convert(tmp_path, file, "--spans-key", "sc")
     assert "a.txt: no such file; brat needs NAME.txt and NAME.ann" in result.output
+    assert "1 of 1 records have a problem" in result.output
+
+
+def test_brat_counts_texts_and_annotation_alone(tmp_path):
+    for name in "abc":
+        write(tmp_path / f"{name}.txt", TEXT)
+        write(tmp_path / f"{name}.ann", ANN)
+    (tmp_path / "a.txt").unlink()
+    (tmp_path / "b.ann").unlink()
+    (tmp_path / "d.ann").write_text("")
+    (tmp_path / "d.txt").write_bytes(b"\xff\x00")
+    result, spans = convert(tmp_path, str(tmp_path))
+    assert result.exit_code == 1 and spans is None
+    assert "because 2 of 4 records have a problem; `convert --skip-malformed`" in result.output
+    result, spans = convert(tmp_path, str(tmp_path), "--skip-malformed")
+    assert result.exit_code == 0 and len(spans) == 1
+    left_out = "1 ignored (1 text without .ann) + 2 left out (2 unreadable)"
+    assert f"4 records read = 1 in 1 docs + {left_out}" in result.output
 
 
 SPANS = [{"start": 0, "end": 15, "label": "ORG"}, {"start": 0, "end": 4, "label": "LOC"}]

@@ -3,7 +3,7 @@
     T1<TAB>Protein 48 53<TAB>BMP-6        an entity of the characters 48 to 53
     T2<TAB>Cell 10 14;20 25<TAB>left cell   a discontinuous entity: two fragments
 
-A Doc has no discontinuous entities: each fragment becomes a span of the label, and the entity is
+A Doc has no discontinuous entities: the tokens of the fragments are missing, and the entity is
 counted. Relations, events, attributes, normalizations and notes are left out, and counted.
 """
 
@@ -14,20 +14,29 @@ from typing import Any
 
 from bcrf.io.json_objects import Item, Problem
 from bcrf.io.text import CorpusError, check_text
+from spacy_bcrf.corpora.record import Record
+
+from . import jsonl
 
 _BOM = "\ufeff"
 _ENTITY = re.compile(r"(\S+) (\d+ \d+(?:;\d+ \d+)*)")
 
 
 def find_annotations(path: Path) -> list[Path]:
-    """Return the .ann files of a folder and of the folders below it, none of a file."""
-    found = path.rglob("*.ann") if path.is_dir() else ()
-    return sorted(file for file in found if not file.name.startswith("."))
+    """Return the .ann files below a folder and, if there are any, the missing ones of texts."""
+    below = [file for file in path.rglob("*") if file.suffix in (".ann", ".txt")]
+    found = {file.with_suffix(".ann") for file in below if not file.name.startswith(".")}
+    return sorted(found) if any(file.exists() for file in found) else []
 
 
 def read_document(path: Path, left_out: Counter[str]) -> Item:
-    """Return text and spans of one of a pair of files, or a problem. CorpusError if unreadable."""
-    text, annotation = (_read(path.with_suffix(suffix)) for suffix in (".txt", ".ann"))
+    """Return text and spans of one of a pair of files, or a problem, as of an unreadable file."""
+    files = path.with_suffix(".txt"), path.with_suffix(".ann")
+    try:
+        text, annotation = map(_read, files)
+    except CorpusError as error:
+        place, _, what = str(error).partition(": ")
+        return Item(place, Problem("unreadable", what))
     if text.startswith(_BOM):
         text = " " + text.removeprefix(_BOM)  # offsets count it
     lines = annotation.removeprefix(_BOM).split("\n")
@@ -39,6 +48,17 @@ def read_document(path: Path, left_out: Counter[str]) -> Item:
             problem.n_spans = sum(line.startswith("T") for line in lines)
             return Item(f"{path.with_suffix('.ann')}:{number}", problem)
     return Item(str(path), {"text": text, "spans": spans})
+
+
+def read_record(
+    fields: dict[str, Any], place: str, known_labels: frozenset[str] | None = None
+) -> Record:
+    """Read what `read_document` returns. The tokens of fragments are missing. Problem if wrong."""
+    record = jsonl.read_record(fields, place, known_labels)
+    pairs = list(zip(record.spans, fields["spans"], strict=True))
+    record.spans = [span for span, own in pairs if not own["is_part"]]
+    record.missing = [record.trim(span)[:2] for span, own in pairs if own["is_part"]]
+    return record
 
 
 def _read_line(line: str, text: str, left_out: Counter[str]) -> list[dict[str, Any]]:
@@ -56,12 +76,13 @@ def _read_line(line: str, text: str, left_out: Counter[str]) -> list[dict[str, A
         raise Problem("malformed line", f"{line[:60]!r}; {expected}")
     fragments = _join([tuple(map(int, x.split())) for x in match[2].split(";")], text)
     if len(fragments) > 1:
-        left_out["links between the fragments of a discontinuous entity"] += 1
+        left_out["discontinuous entities"] += 1
     own, found = columns[2], " ".join(text[start:end] for start, end in fragments)
     if own.split() != found.split():
         what = f"the entity has the text {own[:60]!r}, but {match[2]} is {found[:60]!r}"
         raise Problem("another text", what)
-    return [{"start": start, "end": end, "label": match[1]} for start, end in fragments]
+    shared = {"label": match[1], "is_part": len(fragments) > 1}
+    return [{"start": start, "end": end, **shared} for start, end in fragments]
 
 
 def _join(fragments: list[tuple[int, ...]], text: str) -> list[tuple[int, ...]]:
