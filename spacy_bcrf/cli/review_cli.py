@@ -30,6 +30,7 @@ def review_cli(
     button writes JSON lines that `convert` reads: accepted and rejected entities as partial
     annotation, and documents marked as complete.
     """
+    from spacy_bcrf.analysis.first_config import FACTORIES
     from spacy_bcrf.analysis.loading import annotate_before
     from spacy_bcrf.analysis.predictions import read_predictions
 
@@ -60,5 +61,6 @@ def review_cli(
     }
     joined = "--train", parts["train"], "--train", "SAVED.jsonl", "--dev", parts["dev"]
     init = "init", "--output", "next/config.cfg", *joined, "--lang", nlp.lang
-    pipes = ["--pipe", "spans"] if labeler.codec.may_overlap else []
-    return f"open {output} in a browser; then {spacy_command('bcrf', *init, *pipes)}"
+    used = nlp.pipe_factories.values()
+    pipes = ",".join(short for short, factory in FACTORIES.items() if factory in used)
+    return f"open {output} in a browser; then {spacy_command('bcrf', *init, pipe=pipes)}"

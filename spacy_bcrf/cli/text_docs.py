@@ -34,6 +34,9 @@ def read_text_records(
     watch_tokenizer(nlp)
     n_empty = 0
     files, _ = find_inputs([str(path)])
+    if n := sum(x.suffix == ".txt" and x.with_suffix(".ann").exists() for x in files):
+        note = f"{path}: {n:,} texts of brat, each a document without annotation. `convert` "
+        print_notes([f"{note}keeps it, and `review --gold` then shows it"])
     size = sum(file.stat().st_size for file in files)
     with tqdm(total=size, unit="B", unit_scale=True, desc="reading", delay=1, disable=None) as bar:
         for file in files:

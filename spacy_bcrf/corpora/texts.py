@@ -168,7 +168,7 @@ def read_records(
 
     Of a `.spacy` file all documents are in memory, of a Parquet file a batch of rows.
 
-    - `.txt`: one text on each line that is not blank, or one in the file.
+    - `.txt`: one text on each line that is not blank, or one in the file, as beside `.ann`.
     - `.jsonl`, `.ndjson`, `.json`: objects with a text, `tokens` or both.
     - `.csv`, `.tsv`: rows under a header. A line break within quotes is a line feed.
     - `.parquet`: rows; needs the extra `parquet`.
@@ -189,7 +189,7 @@ def _find_reader(path: Path) -> "Reader":
 
 
 def _read_text(path: Path, columns: TextColumns, advance: Advance) -> Iterator[Item]:
-    if not columns.whole_files:
+    if not (columns.whole_files or path.with_suffix(".ann").exists()):
         for line in scan_lines(path, advance):
             place = f"{path}:{line.number}"
             if line.problem is not None:

@@ -134,6 +134,16 @@ def test_a_page_for_another_model_or_other_texts_has_another_key(pipeline, folde
     assert len(keys) == 3
 
 
+def test_a_text_of_brat_is_a_document(pipeline, folder):
+    (folder / "brat").mkdir()
+    (folder / "brat/a.txt").write_text("\n".join(TEXTS), encoding="utf8")
+    (folder / "brat/a.ann").write_text("T1\tPER 0 3\tAnn\n")
+    result = run(pipeline / "model", "brat", "-p", "ner", "-o", "page.html")
+    assert "Note: brat: 1 texts of brat, each a document without annotation" in result.stderr
+    (document,) = read_data((folder / "page.html").read_text(encoding="utf8"))["documents"]
+    assert document["text"] == "\n".join(TEXTS)
+
+
 def test_no_text_or_label_becomes_markup():
     hostile = "</script><script>alert(1)</script><!--<b>&amp;${x}$x\u2028"
     document = {"text": hostile, "starts": [0], "ends": [len(hostile)]}
@@ -312,14 +322,17 @@ def test_the_next_step_joins_old_and_new_annotation(pipeline, folder):
     nlp = spacy.load(pipeline / "model")
     nlp.config["paths"].update(train="my train.spacy", dev="gone.spacy")
     nlp.to_disk("model")
-    write_all([Doc(nlp.vocab, words=["Ann"], ents=["B-PER"])], folder / "my train.spacy")
+    write_all(
+        [Doc(nlp.vocab, words=["Ann"], tags=["N"], ents=["B-PER"])], folder / "my train.spacy"
+    )
     step = run("model", "texts.txt", "--pipe", "ner", "-o", "page.html").step
     before, _, init = step.partition(" then python -m spacy bcrf init ")
     assert before == "open page.html in a browser;"
     parts = "--train", "my train.spacy", "--train", "SAVED.jsonl", "--dev", "DEV.spacy"
-    assert shlex.split(init) == ["--output", "next/config.cfg", *parts, "--lang", "xx"]
+    pipes = "--pipe", "ner,tagger"  # all components of the model, so that scores compare
+    assert shlex.split(init) == ["--output", "next/config.cfg", *parts, "--lang", "xx", *pipes]
     text = {"text": TEXTS[0], "spans": [{"start": 0, "end": 3, "label": "PER"}], "complete": True}
     (folder / "SAVED.jsonl").write_text(json.dumps(text))
-    write_all([Doc(nlp.vocab, words=["Bo"], ents=["B-PER"])], folder / "DEV.spacy")
+    write_all([Doc(nlp.vocab, words=["Bo"], tags=["N"], ents=["B-PER"])], folder / "DEV.spacy")
     command("init")(*shlex.split(init))
     assert len(list(read_docs(folder / "next/train.spacy", nlp.vocab))) == 2
