@@ -97,6 +97,13 @@ def init_cli(
         clusters_file = _find_clusters(clusters, raw, output.parent, lang)
         paths = parts.prepare(lists)
         found = {name: _inspect(path) for name, path in paths.items()}
+        own, gold = (sorted(found[part].labels) for part in ("train", "dev"))
+        if own and gold and set(own).isdisjoint(gold) and (not chosen or "ner" in chosen):
+            option = f", such as --names {gold[0]}=FILE" if names else ""
+            raise ValueError(
+                f"{paths['dev']} has the labels {', '.join(gold)}, but {paths['train']} has "
+                f"{', '.join(own)}, so no entity can be right; expected equal labels{option}"
+            )
         choices |= {"paths": {name: str(path) for name, path in paths.items()}}
         choices |= {"dev": found["dev"], "pipes": chosen, "clusters": clusters_file}
         made = make_first_config(found["train"], lang, **choices)

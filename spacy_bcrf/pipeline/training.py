@@ -4,6 +4,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -148,7 +149,8 @@ def read_corpus(
     if labels is not None:
         set_labels(labels)
     what = f"[{pipe.name}] reading"
-    shown = tqdm(get_examples(), what, delay=5, leave=False, unit="docs", disable=None)
+    examples = _naming_missing(get_examples())
+    shown = tqdm(examples, what, delay=5, leave=False, unit="docs", disable=None)
     for batch in minibatch(shown, BATCH_SIZE):
         validate_examples(batch, method)
         known = len(found.labels)
@@ -172,6 +174,16 @@ def read_corpus(
         raise ValueError(Errors.E923.format(name=pipe.name))
     _check_corpus(pipe, found)
     return found
+
+
+def _naming_missing(examples: Iterable[Example]) -> Iterator[Example]:
+    try:
+        yield from examples
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{error.filename}: no such file. Paths of a config are relative to the current folder "
+            f"{Path.cwd()}; `spacy train --paths.train FILE` sets another"
+        ) from None
 
 
 def check_pipeline(nlp: Language, name: str, model: Model, codec: Codec) -> None:

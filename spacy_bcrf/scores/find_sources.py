@@ -17,12 +17,13 @@ def guess_source(path: str, name: str = "source") -> dict[str, Any]:
     found = Path(path)
     if found.suffix in (".jsonl", ".ndjson") and found.is_file():
         function = "SpanScores"
-    elif (found / "meta.json").is_file() or (not found.exists() and is_package(path)):
+    elif (found / "config.cfg").is_file() or (not found.exists() and is_package(path)):
         function = "PipelineScores"
     elif not (found / "config.json").is_file() or "id2label" not in read_config(found):
         raise ValueError(
             f"{path}: expected the folder of a token classifier, whose config.json has id2label; a "
-            "spaCy pipeline; or a file of spans, .jsonl"
+            "spaCy pipeline (of a package: its name, or the inner folder with config.cfg); or a "
+            "file of spans, .jsonl"
         )
     else:
         has_weights = any(any(found.glob(kind)) for kind in WEIGHTS)

@@ -52,6 +52,14 @@ def test_recall_of_labels_writes_candidates(folder):
     assert spacy.load("model").get_pipe("ner").control is None
 
 
+def test_too_many_candidates_are_noted(folder, monkeypatch):
+    args = "model", "many.spacy", "-p", "ner", "--recall", "0.8"
+    assert "candidates for" not in run(*args, "-o", "few").stderr
+    monkeypatch.setattr("spacy_bcrf.analysis.control.thresholds.MANY_CANDIDATES", 0)
+    noted = run(*args, "-o", "many").stderr
+    assert "gold spans: the component finds too few" in noted and "promise less" in noted
+
+
 def test_precision_of_tags(folder):
     doc = Doc(spacy.blank("xx").vocab, words=["Ann", "saw", "Rome", "."], tags=["N", "V", "N", "P"])
     DocBin(docs=[doc] * 100).to_disk("tags.spacy")

@@ -307,10 +307,12 @@ def test_brown_clusters_of_the_texts_of_names(tmp_path):
     words = "then", "Ann", "left", *(f"w{i}" for i in range(300))
     (tmp_path / "raw.txt").write_text(f"{' '.join(words)}\n" * 20)
     (tmp_path / "people.txt").write_text("Ann")
-    doc = Doc(Vocab(), words=words, ents=["O", "B-PERSON", *["O"] * 301])
+    (tmp_path / "places.txt").write_text("left")
+    doc = Doc(Vocab(), words=words, ents=["O", "B-PERSON", "B-LOC", *["O"] * 300])
     DocBin(docs=[doc]).to_disk(tmp_path / "dev.spacy")
     parts = "--texts", tmp_path / "raw.txt", "--dev", tmp_path / "dev.spacy"
-    options = "--names", f"PER={tmp_path / 'people.txt'}", *parts, "--clusters", "brown"
+    names = f"PER={tmp_path / 'people.txt'}", f"LOC={tmp_path / 'places.txt'}"
+    options = "--names", names[0], "--names", names[1], *parts, "--clusters", "brown"
     result = run("-o", tmp_path / "c.cfg", *options)
     assert result.exit_code == 0, result.output
     lines = (tmp_path / "clusters.tsv").read_text().splitlines()
@@ -431,6 +433,12 @@ def test_names_and_texts(tmp_path):
     found = [[ent.text for ent in doc.ents] for doc in best.pipe(doc.text for doc in dev)]
     assert found == [[name] for name in names]
     assert 0.5 < best(dev[0].text).ents[0]._.confidence <= 1
+    wrong = "--names", f"PERSON={tmp_path / 'people.txt'}", *options[2:]
+    result = run("-o", tmp_path / "d/c.cfg", *wrong, "-d", tmp_path / "dev.spacy")
+    assert "so no entity can be right; expected equal labels, such as --names PER=FILE" in (
+        result.output
+    )
+    assert result.exit_code == 1 and not list((tmp_path / "d").iterdir())
     result = run("-o", tmp_path / "c.cfg", "-F", *options[2:], "-d", tmp_path / "dev.spacy")
     assert "expected --train, or --names with --texts" in result.output
 

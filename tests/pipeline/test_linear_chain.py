@@ -423,6 +423,12 @@ def test_early_stopping_saves_the_averaged_weights_of_the_best_step(tmp_path):
         logger={"@loggers": "test_early_stopping.v1"},
         batcher={"@batchers": "spacy.batch_by_sequence.v1", "size": 1},
     )
+    moved = nlp.config.interpolate()
+    moved["corpora"]["train"]["path"] = "moved/train.spacy"
+    with pytest.raises(
+        FileNotFoundError, match=r"^moved/train\.spacy: .*`spacy train --paths.train"
+    ):
+        init_nlp(moved)
     nlp = init_nlp(nlp.config.interpolate())
     (tmp_path / "out").mkdir()
     train_loop(nlp, tmp_path / "out")

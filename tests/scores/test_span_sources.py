@@ -186,6 +186,10 @@ def test_sources_by_their_path(tmp_path):
     assert guess_source(str(tmp_path / "a.jsonl"))["@misc"] == "spacy-bcrf.SpanScores.v1"
     spacy.blank("xx").to_disk(tmp_path / "pipeline")
     assert guess_source(str(tmp_path / "pipeline"))["@misc"] == "spacy-bcrf.PipelineScores.v1"
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/meta.json").write_text("{}")
+    with pytest.raises(ValueError, match="its name, or the inner folder"):
+        guess_source(str(tmp_path / "package"))
     (tmp_path / "hf").mkdir()
     (tmp_path / "hf/config.json").write_text('{"id2label": {"0": "O", "1": "B-X"}}')
     assert guess_source(str(tmp_path / "hf"))["@misc"] == "spacy-bcrf.OnnxScores.v1"

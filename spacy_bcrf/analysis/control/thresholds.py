@@ -22,6 +22,8 @@ from .risk import Counts, Floats, binomial_interval, count_units
 
 VALUES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 """The promised values of a `PromiseTable`."""
+MANY_CANDIDATES = 10
+"""Candidates a gold span from which on a note says that they are too many."""
 ASSUMPTION = (
     "The promise holds for new documents from the same source as these, which neither training nor "
     "`calibrate` has seen. `monitor` watches whether new documents are like these"
@@ -147,6 +149,11 @@ def control(
         for batch in minibatch(examples, nlp.batch_size)
         for prediction in labeler.predict([example.predicted for example in batch])
     )
+    if n_candidates > MANY_CANDIDATES * (n_gold := len(evidence.units.docs)):
+        notes.append(
+            f"{n_candidates:,} candidates for {n_gold:,} gold spans: the component finds too few "
+            "of them, so nearly all is a candidate. Train it on more documents, or promise less"
+        )
     return Controlled(name, kind, kept, len(examples), n_candidates, unit, notes)
 
 
