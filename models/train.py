@@ -92,7 +92,8 @@ def train(path: Path, files: Iterable[Path], held_out: Path | None) -> Language:
     for pipe in find_labelers(nlp).values():
         if "lbfgs" in config:
             fit_closely(pipe, examples, LBFGSSettings(**config["lbfgs"]))
-        round_weights(pipe)
+        else:
+            round_weights(pipe)
     return nlp
 
 
