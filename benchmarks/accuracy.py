@@ -40,12 +40,11 @@ from spacy.util import registry
 from bcrf import kernels
 from bcrf.chain import Potentials, viterbi
 from bcrf.io.atomic import write_text
-from bcrf.io.extras import require
 from benchmarks.inputs import NETWORK
 from lab import ROOT
 from lab.labeling_tasks import CHUNKS, TASKS, LabelingTask
 from lab.machine import describe_machine, find_commit
-from lab.options import add_options
+from lab.options import add_options, need
 from lab.processes import in_own_process
 from lab.tables import mean_and_deviation, print_table
 from spacy_bcrf.analysis.calibrate import Calibration, measure_reliability
@@ -404,7 +403,7 @@ def measure_crfsuite(
     Our component decodes the tags to annotation, with a valid labeling in place of an invalid one.
     Times do not include the features.
     """
-    pycrfsuite = require("pycrfsuite", "bench")
+    pycrfsuite = need("pycrfsuite")
     chosen, cache = TASKS[task], out / "corpora"
     nlp = chosen.make_nlp(linear_chain(chosen))
     train = read(nlp, chosen, "train", system, corpora, cache)

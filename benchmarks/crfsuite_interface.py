@@ -16,7 +16,7 @@ from bcrf.schemes import read_spans
 from bcrf.sklearn import CRF
 from benchmarks.timing import interleave
 from lab.machine import describe_machine
-from lab.options import add_options
+from lab.options import add_options, need
 from lab.tables import Row, print_table
 
 Sentence = list[list[str]]
@@ -87,8 +87,7 @@ def find_f(gold: list[list[str]], found: list[list[str]]) -> float:
 
 def compare(name: str, folder: Path, sequences: int, rounds: int) -> list[Row]:
     """Train each library once, then predict in turn."""
-    import sklearn_crfsuite
-
+    sklearn_crfsuite = need("sklearn_crfsuite")
     parts = []
     for i, path in enumerate(CORPORA[name]):
         sentences = read(folder / path)[: sequences if i == 0 and sequences else None]

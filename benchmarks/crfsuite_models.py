@@ -2,9 +2,9 @@
 
     python -m benchmarks.crfsuite_models --corpora DIR [--rounds N]
 
-3,000 addresses of usaddress's own data, in turn again if there are fewer. Needs `pip install
-usaddress`. Processor seconds of one process, features made before. The last column is the largest
-difference of a marginal.
+3,000 addresses of usaddress's own data, in turn again if there are fewer. Needs the extra `bench`.
+Processor seconds of one process, features made before. The last column is the largest difference of
+a marginal.
 """
 
 import argparse
@@ -14,13 +14,10 @@ from pathlib import Path
 from time import process_time
 from xml.etree import ElementTree
 
-import pycrfsuite
-
-from bcrf.io.extras import require
 from bcrf.sklearn import CRF
 from benchmarks.timing import interleave
 from lab.machine import describe_machine
-from lab.options import add_options
+from lab.options import add_options, need
 from lab.tables import print_table
 
 N = 3000
@@ -32,7 +29,7 @@ def main() -> None:
     add_options(parser, needs_corpora=True)
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
-    usaddress = require("usaddress", "bench")
+    pycrfsuite, usaddress = need("pycrfsuite"), need("usaddress")
     texts = []
     for path in sorted((args.corpora / "usaddress").glob("*.xml.xz")):
         with lzma.open(path) as file:

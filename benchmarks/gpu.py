@@ -73,7 +73,7 @@ def main() -> None:
 def find_missing() -> list[str]:
     """Return what this machine lacks, with the remedy."""
     missing = [
-        f"the package {module}: pip install -e '.[{extra}]'"
+        f"the package {module}: pip install 'spacy-bcrf[{extra}]'"
         for module, extra in PACKAGES.items()
         if find_spec(module) is None
     ]

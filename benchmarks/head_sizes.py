@@ -24,6 +24,7 @@ from benchmarks.torch_heads import (
     to_host,
 )
 from lab.machine import describe_machine
+from lab.options import need
 from lab.tables import print_table
 
 OURS: dict[str, Inference] = {"CRF": CRF(), "BCRF(10)": BCRF(10), "MF(10)": MeanField(10)}
@@ -56,7 +57,7 @@ def add_size_options(parser: argparse.ArgumentParser) -> None:
 
 def measure_sizes(args: argparse.Namespace) -> None:
     """Time all heads at all sizes and print the table."""
-    import torch
+    torch = need("torch")
 
     if args.device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("--device cuda: PyTorch finds no GPU")
@@ -125,7 +126,7 @@ def to_device(potentials: Potentials, gold: Any, device: str) -> tuple[Potential
     """Copy potentials and gold tags to the device."""
     if device == "cpu":
         return potentials, gold
-    import cupy
+    cupy = need("cupy", "cuda12x")
 
     arrays = potentials.unary, potentials.transitions, potentials.lengths
     return Potentials(*map(cupy.asarray, arrays)), cupy.asarray(gold)
@@ -151,7 +152,7 @@ def time_within(budget: float, contenders: Task, rounds: int, device: str) -> di
 
 def synchronized(run: Callable[[], object]) -> None:
     """Call `run` and wait for the GPU."""
-    import torch
+    torch = need("torch")
 
     run()
     torch.cuda.synchronize()
@@ -160,7 +161,7 @@ def synchronized(run: Callable[[], object]) -> None:
 def free_memory(device: str) -> int:
     """Return the free bytes of the device."""
     if device == "cuda":
-        import torch
+        torch = need("torch")
 
         return torch.cuda.mem_get_info()[0]
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

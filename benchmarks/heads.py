@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from bcrf import kernels
 from bcrf.chain import BCRF, CRF, Inference, Potentials
-from bcrf.io.extras import require
 from benchmarks.head_sizes import add_size_options, measure_sizes
 from benchmarks.inputs import random_potentials, sentence_lengths
 from benchmarks.scaling import array_library, least_seconds, limits
@@ -26,7 +25,7 @@ from benchmarks.timing import interleave
 from benchmarks.torch_heads import PytorchCRF, check_agreement
 from lab.figures import make_figure, save_figure
 from lab.machine import describe_machine
-from lab.options import add_options
+from lab.options import add_options, need
 from lab.processes import in_own_process
 from lab.tables import print_table
 
@@ -58,7 +57,7 @@ def main() -> None:
     args = parser.parse_args()
     kernels.set_threads(args.threads)
     if args.plot:
-        require("matplotlib.figure", "plot")
+        need("matplotlib.figure", "plot")
     if args.lengths:
         if args.plot:
             parser.error("--plot draws the times by number of tags; leave it out with --lengths")
@@ -154,7 +153,7 @@ def decode_all(inference: Inference, batches: list[Batch]) -> None:
 
 def run_all(batches: list[PytorchCRF], method: str, n_threads: int) -> None:
     """Call a method of each batch with this number of PyTorch threads."""
-    import torch
+    torch = need("torch")
 
     torch.set_num_threads(n_threads)
     for batch in batches:

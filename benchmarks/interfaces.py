@@ -21,7 +21,7 @@ from benchmarks.inputs import random_potentials, sentence_lengths
 from benchmarks.timing import interleave
 from benchmarks.torch_heads import Differentiated, PytorchCRF, TorchHead, TorchStruct
 from lab.machine import describe_machine
-from lab.options import add_options
+from lab.options import add_options, need
 from lab.processes import use_one_thread
 from lab.tables import Row, print_table
 
@@ -52,9 +52,9 @@ class TorchCRF(Differentiated):
     """TorchCRF, with arrays in its layout (B, L, T)."""
 
     def __init__(self, potentials: Potentials, gold: Any, device: str = "cpu") -> None:
-        import torch
-        from TorchCRF import CRF
+        torch = need("torch")
 
+        CRF = need("TorchCRF").CRF
         super().__init__(potentials, gold, device)
         self.crf: Any = CRF(self.unary.shape[2], use_gpu=False)
         with torch.no_grad():
@@ -131,7 +131,7 @@ def least(runs: dict[str, Callable[[], object]], rounds: int) -> dict[str, float
 
 def measure_overhead(rounds: int, rng: np.random.Generator) -> list[Row]:
     """Return the least time of calls of the module, and of the kernels alone, in us."""
-    import torch
+    torch = need("torch")
 
     size, steps, n_tags = OVERHEAD
     lengths = np.full(size, steps, "int32")
@@ -183,7 +183,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=BATCHES)
     args = parser.parse_args()
     use_one_thread()
-    import torch
+    torch = need("torch")
 
     torch.set_num_threads(1)
     kernels.set_threads(1)

@@ -17,7 +17,7 @@ from bcrf.linear.learner import OnlineLearner, OnlineSettings
 from benchmarks.timing import interleave
 from lab.dataset import Dataset, spans
 from lab.machine import describe_machine
-from lab.options import add_options
+from lab.options import add_options, need
 from lab.processes import in_own_process
 from lab.scores import span_f
 from lab.tables import print_table
@@ -170,8 +170,7 @@ def measure_ours(corpora: Path, name: str, templates: str, passes: int) -> dict[
 
 def measure_crfsuite(corpora: Path, name: str, passes: int) -> dict[str, object]:
     """Measure the seconds of each pass and the F of an algorithm of CRFsuite."""
-    import pycrfsuite
-
+    pycrfsuite = need("pycrfsuite")
     train, test = load(corpora / TRAIN), load(corpora / TEST)
     data = Dataset(train, get_templates("crfsuite-chunking"), spans)
     algorithm, settings = CRFSUITE[name]
@@ -191,8 +190,7 @@ def measure_crfsuite(corpora: Path, name: str, passes: int) -> dict[str, object]
 
 def measure_prediction(corpora: Path) -> dict[str, object]:
     """Measure the words a second of feature extraction, scores and Viterbi, and of CRFsuite."""
-    import pycrfsuite
-
+    pycrfsuite = need("pycrfsuite")
     kernels.set_threads(1)
     train, test = load(corpora / TRAIN), load(corpora / TEST)
     data = Dataset(train, get_templates("crfsuite-chunking"), spans)

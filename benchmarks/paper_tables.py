@@ -22,12 +22,11 @@ from thinc.api import chain, require_gpu
 
 from bcrf import kernels
 from bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
-from bcrf.io.extras import require
 from benchmarks.timing import interleave
 from benchmarks.torch_heads import PlainCRF, check_agreement
 from lab.figures import make_figure, save_figure
 from lab.machine import describe_machine
-from lab.options import add_options
+from lab.options import add_options, need
 from lab.paper import DECODERS, EXPERIMENTS, SCALES
 from lab.tables import print_table
 from spacy_bcrf.layers.decoding import get_decoder
@@ -72,7 +71,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--plot", type=Path, metavar="FILE.png")
     args = parser.parse_args()
-    torch = require("torch", "torch")
+    torch = need("torch", "torch")
     if args.gpu >= 0:
         require_gpu(args.gpu)
     torch.set_num_threads(1)
@@ -188,7 +187,7 @@ def _synchronizer(gpu: int) -> Callable[[], object]:
     """Return a function that waits for the GPU, if there is one."""
     if gpu < 0:
         return lambda: None
-    import cupy
+    cupy = need("cupy", "cuda12x")
 
     return cupy.cuda.Device().synchronize
 

@@ -31,13 +31,12 @@ from typing import Any
 import numpy as np
 
 from bcrf import kernels
-from bcrf.io.extras import require
 from bcrf.kernels import BregmanOptions
 from benchmarks.inputs import random_potentials
 from benchmarks.timing import interleave
 from lab.figures import make_figure, save_figure
 from lab.machine import describe_machine
-from lab.options import add_csv_option
+from lab.options import add_csv_option, need
 from lab.processes import in_own_process
 from lab.tables import print_table
 
@@ -73,7 +72,7 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE.png")
     args = parser.parse_args()
     if args.plot:
-        require("matplotlib.figure", "plot")
+        need("matplotlib.figure", "plot")
     panels = dict(PANELS)
     if args.device == "cpu":
         panels["threads"] = args.threads or powers_to(kernels.threads.count())
@@ -128,7 +127,7 @@ def array_library(device: str) -> tuple[ModuleType, Callable[[], object]]:
     """Return NumPy or CuPy, and a function that waits for the device."""
     if device == "cpu":
         return np, lambda: None
-    cupy = require("cupy", "cuda12x")
+    cupy = need("cupy", "cuda12x")
     return cupy, cupy.cuda.Device().synchronize
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bcrf.chain import Inference, Potentials
+from lab.options import need
 
 
 class TorchHead(ABC):
@@ -22,7 +23,7 @@ class TorchHead(ABC):
     """
 
     def __init__(self, potentials: Potentials, gold: Any, device: str = "cpu") -> None:
-        import torch
+        torch = need("torch")
 
         self.lengths = torch.tensor(to_host(potentials.lengths).astype("int64"), device=device)
         longest = int(self.lengths.max())
@@ -76,7 +77,7 @@ class TorchHead(ABC):
 
     def _score(self) -> Any:
         """Sum the scores of the gold labelings."""
-        import torch
+        torch = need("torch")
 
         emitted = self.unary.gather(2, self.tags[:, :, None])[:, :, 0]
         pairs: tuple[Any, ...] = (self.tags[:, :-1], self.tags[:, 1:])
@@ -104,9 +105,9 @@ class PytorchCRF(Differentiated):
     """pytorch-crf, with arrays in its own layout (L, B, T)."""
 
     def __init__(self, potentials: Potentials, gold: Any, device: str = "cpu") -> None:
-        import torch
-        from torchcrf import CRF
+        torch = need("torch")
 
+        CRF = need("torchcrf").CRF
         super().__init__(potentials, gold, device)
         self.unary = self.unary.detach().swapaxes(0, 1).contiguous().requires_grad_()
         self.mask = self.filled.T.contiguous()
@@ -145,9 +146,9 @@ class TorchStruct(Differentiated):
         return "" if find_spec("torch_struct") else "torch-struct is not installed"
 
     def _distribution(self) -> Any:
-        import torch
-        from torch_struct import LinearChainCRF
+        torch = need("torch")
 
+        LinearChainCRF = need("torch_struct").LinearChainCRF
         edges = self.transitions.T + self.unary[:, 1:, :, None]
         first = edges[:, :1] + self.unary[:, :1, None, :]
         with warnings.catch_warnings():
@@ -159,7 +160,7 @@ class TorchStruct(Differentiated):
         return self._distribution().partition.sum() - self._score()
 
     def decode(self) -> NDArray[np.int64]:
-        import torch
+        torch = need("torch")
 
         chosen = self._distribution().argmax
         tags = chosen.sum(dim=3).argmax(dim=2)
@@ -175,7 +176,7 @@ class PlainCRF(Differentiated):
         return self.transitions if self.transitions.ndim == 2 else self.transitions[:, i - 1]
 
     def _loss(self) -> Any:
-        import torch
+        torch = need("torch")
 
         alpha = self.unary[:, 0]
         for i in range(1, self.unary.shape[1]):
@@ -184,7 +185,7 @@ class PlainCRF(Differentiated):
         return torch.logsumexp(alpha, dim=1).sum() - self._score()
 
     def decode(self) -> NDArray[np.int64]:
-        import torch
+        torch = need("torch")
 
         with torch.no_grad():
             best, pointers = self.unary[:, 0], []
@@ -211,7 +212,7 @@ class PlainBCRF(TorchHead):
 
     def project(self, scale: float = 1.0) -> Any:
         """Return log q (B, L - 1, T, T), normalized over the arcs of each edge."""
-        import torch
+        torch = need("torch")
 
         half = scale * self.unary.detach() / 2
         half[:, [0, -1]] *= 2
@@ -229,7 +230,7 @@ class PlainBCRF(TorchHead):
 
     def marginals(self, q: Any) -> Any:
         """Average the tag marginals of the arcs in and of the arcs out; (B, L, T)."""
-        import torch
+        torch = need("torch")
 
         out, into = q.sum(dim=3), q.sum(dim=2)
         inner = (out[:, 1:] + into[:, :-1]) / 2
@@ -237,7 +238,7 @@ class PlainBCRF(TorchHead):
 
     def loss(self) -> float:
         """Return <q, w> + H(q) - <y, w>, with gradient q - y (no derivative of the iterations)."""
-        import torch
+        torch = need("torch")
 
         with torch.no_grad():
             logs = self.project()
@@ -257,7 +258,7 @@ class PlainBCRF(TorchHead):
 
         The marginals are of the outgoing arcs; for the last token, of the incoming arcs.
         """
-        import torch
+        torch = need("torch")
 
         with torch.no_grad():
             q = self.project(scale=10.0).exp()

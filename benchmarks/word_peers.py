@@ -17,12 +17,11 @@ from typing import Any
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from bcrf.io.extras import require
 from benchmarks.accuracy import linear_chain
 from benchmarks.timing import interleave
 from lab.labeling_tasks import TASKS
 from lab.machine import describe_machine
-from lab.options import add_options
+from lab.options import add_options, need
 from lab.tables import print_table
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 
@@ -110,14 +109,14 @@ def cut(nlp: Language, texts: list[str]) -> Words:
 
 def load_jieba() -> Segment:
     """Return the segmenter of jieba with its default dictionary."""
-    jieba: Any = require("jieba", "bench")
+    jieba: Any = need("jieba")
     jieba.initialize()
     return lambda texts: [jieba.lcut(text) for text in texts]
 
 
 def load_fugashi() -> Segment:
     """Return MeCab by fugashi, with the dictionary unidic-lite."""
-    fugashi: Any = require("fugashi", "bench")
+    fugashi: Any = need("fugashi")
     tagger = fugashi.Tagger()
     return lambda texts: [[word.surface for word in tagger(text)] for text in texts]
 

@@ -2,7 +2,19 @@
 
 import argparse
 import os
+import sys
 from pathlib import Path
+from typing import Any
+
+from bcrf.io.extras import require
+
+
+def need(module: str, extra: str = "bench") -> Any:
+    """Import a module. Without it, end the script with one line that names the extra."""
+    try:
+        return require(module, extra)
+    except ImportError as error:
+        sys.exit(str(error))
 
 
 def add_options(parser: argparse.ArgumentParser, needs_corpora: bool = False) -> None:

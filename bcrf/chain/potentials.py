@@ -345,4 +345,4 @@ def check_numbers(**options: object) -> None:
 
 def counted(n: int, noun: str) -> str:
     """Return "1 tag" or "3 tags"."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

@@ -80,6 +80,12 @@ def check_text(path: Path) -> None:
             raise CorpusError(f"{path}: is binary; expected a UTF-8 text") from None
 
 
+def explain_utf8(error: UnicodeDecodeError, end: int) -> str:
+    """Return what is wrong with a stream. end: its bytes so far, the last of `error.object`."""
+    at = end - len(error.object) + error.start
+    return f"is not UTF-8: byte 0x{error.object[error.start]:02x} at {at}"
+
+
 def read_lines(
     path: Path, advance: Callable[[int], object] = lambda n_bytes: None
 ) -> Iterator[Line]:

@@ -9,6 +9,7 @@ from spacy.language import Language
 from spacy.util import load_model_from_config
 from thinc.api import Config
 
+from bcrf.chain.potentials import counted
 from spacy_bcrf.corpora.inspection import Inspection
 from spacy_bcrf.pipeline.factories import LINEAR_CHAIN, NER_MODEL, TAGGER_MODEL
 from spacy_bcrf.scores.foreign_labels import find_names
@@ -128,7 +129,7 @@ def make_first_config(
         training = _sparse_training(corpus)
         notes.append(
             f"sparse linear chains, {training['max_epochs']} passes, an evaluation every "
-            f"{training['eval_frequency']:,} steps"
+            f"{counted(training['eval_frequency'], 'step')}"
         )
     else:
         training = _network_training(corpus)
@@ -210,11 +211,11 @@ def _choose(corpus: Inspection, notes: list[str], where: str) -> list[str]:
     by_name = {"ner": corpus.labels, "spans": set(corpus.groups.get(SPANS_KEY, ()))}
     for name in found:
         if name == "tagger":
-            notes.append(f"tagger: {len(corpus.tags['tag'].values)} tags")
+            notes.append(f"tagger: {counted(len(corpus.tags['tag'].values), 'tag')}")
         else:
             labels = sorted(by_name[name])
             more = " .." * (len(labels) > 12)
-            notes.append(f"{name}: {len(labels)} labels: {', '.join(labels[:12])}{more}")
+            notes.append(f"{name}: {counted(len(labels), 'label')}: {', '.join(labels[:12])}{more}")
     if not found:
         others = ", ".join(sorted(corpus.groups)) or "none"
         raise ValueError(

@@ -65,14 +65,21 @@ def find_labelers(
 
 
 def find_labeler(
-    nlp: Language, name: str | None = None, where: str = "the pipeline"
+    nlp: Language, name: str | None = None, where: str = "the pipeline", check: Any = None
 ) -> tuple[str, SequenceLabeler]:
-    """Return name and component, see `find_labelers`. name: None for the only one."""
-    (first, *others) = find_labelers(nlp, [] if name is None else [name], where).items()
-    if others:
-        names = ", ".join([first[0], *(other for other, _ in others)])
+    """Return name and component. name: None for the only one. check(name, component) rejects it."""
+    able, reasons = [], []
+    for key, pipe in find_labelers(nlp, [] if name is None else [name], where).items():
+        try:
+            able.append((key, pipe, check and check(key, pipe)))
+        except ValueError as error:
+            reasons.append(str(error))
+    if len(able) > 1:
+        names = ", ".join(key for key, *_ in able)
         raise ValueError(f"{where}: --pipe is missing; expected --pipe to be one of {names}")
-    return first
+    if not able:
+        raise ValueError("; ".join(reasons))
+    return able[0][:2]
 
 
 def check_common(pipe: SequenceLabeler, examples: Sequence[Example]) -> set[str]:

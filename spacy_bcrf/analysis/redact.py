@@ -4,6 +4,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,7 +76,7 @@ def redact(
     None for the promise. key: a secret for surrogates. ValueError without a promise or threshold.
     """
     replacer = Replacer(style, key)
-    name, labeler = find_labeler(nlp, pipe)
+    name, labeler = find_labeler(nlp, pipe, check=partial(find_promise, threshold=threshold))
     promise = find_promise(name, labeler, threshold)
     for batch in minibatch(docs, BATCH_SIZE):
         annotated = list(annotate_before(nlp, name, batch))

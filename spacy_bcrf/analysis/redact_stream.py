@@ -1,6 +1,7 @@
 """De-identification of a text that arrives in pieces."""
 
 from bisect import bisect_left, bisect_right
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -66,7 +67,7 @@ class RedactionStream:
         components before it that may find entities or sentences.
         """
         self._replacer = Replacer(style, key)
-        name, labeler = find_labeler(nlp, pipe)
+        name, labeler = find_labeler(nlp, pipe, check=partial(find_promise, threshold=threshold))
         before = nlp.pipe_names[: nlp.pipe_names.index(name)]
         if before := [pipe for pipe in before if not _is_harmless(nlp, pipe)]:
             raise ValueError(

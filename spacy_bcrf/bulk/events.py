@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from bcrf.io.extras import require
+from bcrf.io.text import explain_utf8
 from spacy_bcrf.analysis.redact_stream import RedactionStream
 from spacy_bcrf.corpora.time_limit import TookTooLongError, time_limit
 
@@ -53,13 +54,17 @@ class RedactedEvents(_Base):
 
     async def _redact(self, receive: Receive, tell: Callable[..., Awaitable[None]]) -> None:
         decoder, stream = getincrementaldecoder("utf8")(), self._stream
-        most, n, more = self._server.limits.characters, 0, True
+        most, n, n_bytes, more = self._server.limits.characters, 0, 0, True
         while more:
             message = await asyncio.wait_for(receive(), IDLE)
             if message["type"] == "http.disconnect":
                 return
             more = message.get("more_body", False)
-            piece = decoder.decode(message.get("body", b""), final=not more)
+            n_bytes += len(body := message.get("body", b""))
+            try:
+                piece = decoder.decode(body, final=not more)
+            except UnicodeDecodeError as error:
+                raise ValueError(f"the body {explain_utf8(error, n_bytes)}") from None
             n += len(piece)
             if n > most:
                 raise ValueError(f"the text has more than {most} characters")

@@ -20,13 +20,13 @@ from .paths import check_corpus
 
 
 def load_labeler(
-    model: str, name: str | None, gpu_id: int = -1, inplace: bool = False
+    model: str, name: str | None, gpu_id: int = -1, inplace: bool = False, check: Any = None
 ) -> tuple[Language, str, SequenceLabeler]:
-    """Load a pipeline. Return it, name and component of spacy-bcrf. ValueError if none fits."""
+    """Load a pipeline. Return it, name and component of spacy-bcrf. check: as of `find_labeler`."""
     setup_gpu(gpu_id, silent=True)
     nlp = load_pipeline(model)
     watch_tokenizer(nlp)
-    name, labeler = find_labeler(nlp, name, model)
+    name, labeler = find_labeler(nlp, name, model, check)
     if inplace and not Path(model).is_dir():
         raise ValueError(f"{model} is a package; expected --output, a folder to save it to")
     return nlp, name, labeler

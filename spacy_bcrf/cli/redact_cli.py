@@ -49,7 +49,7 @@ def redact_cli(
     """
     from spacy_bcrf.analysis.control.thresholds import ASSUMPTION, measure_promises, show_reached
     from spacy_bcrf.analysis.loading import make_examples, make_input
-    from spacy_bcrf.analysis.redact import Redacted, measure_leaks, redact
+    from spacy_bcrf.analysis.redact import Redacted, find_promise, measure_leaks, redact
 
     from .labeler import load_labeler, read_gold
     from .pages import render
@@ -57,12 +57,14 @@ def redact_cli(
     from .text_docs import read_text_records
 
     options: Any = {"style": style, "threshold": threshold, "key": _read_key(key)}
+    check = partial(find_promise, threshold=threshold)
     if stream:
         if not (texts is output is report is None):
             raise ValueError(
                 "--stream takes no TEXTS, --output and --report: it redacts stdin to stdout"
             )
-        redact_stdin(model, pipe, gpu_id, max_lag=max_lag, **options)
+        nlp, name, _ = load_labeler(model, pipe, gpu_id, check=check)
+        redact_stdin(nlp, name, max_lag=max_lag, **options)
         return None
     if texts is None or output is None:
         raise ValueError("expected TEXTS and --output, or --stream")
@@ -72,11 +74,9 @@ def redact_cli(
     check_output_file(report, ".html .json", texts, key, output)
     if report is not None:
         check_corpus(texts)
-    nlp, name, labeler = load_labeler(model, pipe, gpu_id)
-    if threshold is None and labeler.control is not None:
-        unpromised = sorted({*labeler.labels} - {*labeler.control.labels})
-        names = ", ".join(unpromised)
-        print_notes([f"no promise for {names}: not replaced. Give --threshold"] * bool(unpromised))
+    nlp, name, labeler = load_labeler(model, pipe, gpu_id, check=check)
+    names = ", ".join(sorted({*labeler.labels} - {*check(name, labeler).labels}))
+    print_notes([f"no promise for {names}: not replaced. Give --threshold"] * bool(names))
     gold = read_gold(nlp, texts) if report is not None else []
     ids: list[Any] = []
     kept: list[Redacted] = []
@@ -119,8 +119,7 @@ def redact_cli(
     print_notes([ASSUMPTION])
     if report is not None:
         return f"open {report}"
-    again = output.with_name(f"gold-{output.name}")
-    gold_run = "redact", model, "GOLD.spacy", "--output", again
+    gold_run = "redact", model, "GOLD.spacy", "--output", output.with_name(f"gold-{output.name}")
     return spacy_command("bcrf", *gold_run, report="leaks.html", threshold=threshold, pipe=pipe)
 
 

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import typer
+from spacy.language import Language
 
-from .labeler import load_labeler
+from bcrf.io.text import explain_utf8
+
 from .paths import print_notes
 
 
-def redact_stdin(model: str, pipe: str | None, gpu_id: int, **options: Any) -> None:
+def redact_stdin(nlp: Language, pipe: str, **options: Any) -> None:
     """Replace the spans of a recall promise in the standard input, which is one text.
 
     options: see `RedactionStream`. At bad UTF-8 or a signal, it finishes the text before.
@@ -20,8 +22,7 @@ def redact_stdin(model: str, pipe: str | None, gpu_id: int, **options: Any) -> N
     from spacy_bcrf.analysis.control.thresholds import ASSUMPTION
     from spacy_bcrf.analysis.redact_stream import RedactionStream
 
-    nlp, name, _ = load_labeler(model, pipe, gpu_id)
-    stream = RedactionStream(nlp, name, **options)
+    stream = RedactionStream(nlp, pipe, **options)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # kill ends it as Ctrl-C does
     try:
         for piece in _read(sys.stdin.buffer):
@@ -29,6 +30,8 @@ def redact_stdin(model: str, pipe: str | None, gpu_id: int, **options: Any) -> N
     finally:
         rest, report = stream.close()
         _write(rest)
+        if report.redacted.text[-1:] not in ("", "\n"):
+            typer.echo(err=True)  # messages start on a line of their own
     redacted, late, forced = report
     typer.echo(f"{len(redacted.spans):,} replacements", err=True)
     notes = [
@@ -43,17 +46,14 @@ def _read(file: BinaryIO) -> Iterator[str]:
     """Yield the text as it arrives. ValueError naming the first byte that is no UTF-8."""
     decoder, n = getincrementaldecoder("utf8")(), 0
     read: Any = getattr(file, "read1", file.read)
-    while part := read(1 << 16):
+    part = b" "
+    while part:
+        n += len(part := read(1 << 16))
         try:
-            text = decoder.decode(part)
+            yield decoder.decode(part, final=not part)
         except UnicodeDecodeError as error:
-            at = n + len(part) - len(error.object) + error.start
             yield error.object[: error.start].decode()
-            raise ValueError(f"standard input: byte {at} is no UTF-8 ({error.reason})") from None
-        n += len(part)
-        yield text
-    if decoder.getstate()[0]:
-        raise ValueError(f"standard input: ends within a character of UTF-8, at byte {n}")
+            raise ValueError(f"standard input {explain_utf8(error, n)}") from None
 
 
 def _write(text: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,8 +31,8 @@ def serve_cli(
 ) -> None:
     """
     Serve a pipeline over HTTP: POST /annotate takes {"text": ".."}, GET / is a page on which one
-    types a text, GET /healthz and /metrics watch the server, /docs describes it. If the first
-    component has a promise of recall and can stream, POST /redact redacts a text as it arrives.
+    types a text, GET /healthz and /metrics watch the server, /docs describes it. If one component
+    has a promise of recall and can stream, POST /redact redacts a text as it arrives.
     Requests from pages of other sites and to unknown host names get status 403.
     """
     from bcrf.io.extras import require
@@ -74,7 +73,10 @@ def make_app_of(
     server = Server(nlp, names, limits or Limits())
     show = (lambda text: typed_text_page(nlp, names, text)) if page else None
     redact: Callable[[], Any] | None = None
-    with suppress(ValueError):  # no promise of recall, or a component that cannot stream
-        RedactionStream(nlp, names[0])
-        redact = lambda: RedactedEvents(server, RedactionStream(nlp, names[0]))  # noqa: E731
+    pipe = names[0] if len(names) == 1 else None
+    try:
+        RedactionStream(nlp, pipe)
+        redact = lambda: RedactedEvents(server, RedactionStream(nlp, pipe))  # noqa: E731
+    except ValueError as error:  # no promise of recall, or a component that cannot stream
+        typer.echo(f"Note: no POST /redact: {error}", err=True)
     return make_app(server, show, hosts, redact)

@@ -16,7 +16,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
 from bcrf.chain import Potentials
-from bcrf.chain.potentials import NotFiniteError
+from bcrf.chain.potentials import NotFiniteError, counted
 from spacy_bcrf.annotation.display import html_table
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.layers.protocol import LabelingModel
@@ -201,7 +201,7 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
     # Prediction
 
     def __repr__(self) -> str:
-        labels = f"{len(self.labels)} labels" if self.labels else "no labels"
+        labels = counted(len(self.labels), "label") if self.labels else "no labels"
         return f"<{type(self).__name__} {self.name!r}: {self.model.name}, {labels}>"
 
     def _repr_html_(self) -> str:

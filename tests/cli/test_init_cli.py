@@ -37,6 +37,12 @@ def inspect(n=3, ents=True, tags=False):
     return found
 
 
+def test_counts_of_one(tmp_path):
+    (tmp_path / "train.conll").write_text("Ann B-PER\nsaw O\n\n" * 30)
+    output = run("-o", tmp_path / "config.cfg", "--train", tmp_path / "train.conll").output
+    assert "ner: 1 label: PER" in output and "an evaluation every 1 step\n" in output
+
+
 @pytest.mark.parametrize("encoder", ["sparse", "cnn", "hybrid"])
 def test_the_config_trains_as_it_is(tmp_path, encoder):
     from spacy.cli.train import train

@@ -13,6 +13,7 @@ from commands import command
 from sentences import make_docs
 from spacy.tokens import DocBin
 
+from spacy_bcrf import analysis
 from spacy_bcrf.analysis import report
 from spacy_bcrf.analysis.cross_fitting import train_sparse_chain
 
@@ -94,6 +95,21 @@ def test_the_leakage_report_has_promised_and_reached_recall(folder):
     assert json.loads((folder / "other.json").read_text())["promises"] == []
 
 
+def test_the_only_component_with_a_promise_is_taken(folder):
+    control("model", "many.spacy", *PIPE, "--recall", "0.8", "-o", "safe")
+    redact("safe", "new.txt", "-o", "out.jsonl")
+    assert read(folder / "out.jsonl")[0]["text"] == "[PERSON] saw [LOC] ."
+    result = redact("model", "new.txt", "-o", "new.jsonl", exit_code=1)
+    assert "[ner] has no promise of recall" in result.stderr
+    assert "[tagger] a recall promise writes candidate spans" in result.stderr
+    nlp = spacy.blank("xx")
+    for name, factory in (("tagger", "bcrf_tagger"), ("ner", "bcrf_ner"), ("other", "bcrf_ner")):
+        nlp.add_pipe(factory, name).add_label("X")
+    assert repr(nlp.get_pipe("other")).endswith(", 1 label>")
+    with pytest.raises(ValueError, match=r"expected --pipe to be one of ner, other$"):
+        next(analysis.redact(nlp, [], threshold=0.5))
+
+
 @pytest.mark.parametrize(
     "args, message",
     [
@@ -166,9 +182,9 @@ def test_a_stream(folder):
     assert "4 replacements" in result.stderr
     result = redact(*args, stdin=b"Ann saw Rome . \xff Bob", exit_code=1)
     assert result.stdout == "[PERSON] saw [LOC] . "
-    assert "standard input: byte 15 is no UTF-8" in result.stderr
+    assert result.stderr.startswith("\nstandard input is not UTF-8: byte 0xff at 15\n")
     result = redact(*args, stdin=b"Ann \xc3", exit_code=1)
-    assert "ends within a character of UTF-8, at byte 5" in result.stderr
+    assert "standard input is not UTF-8: byte 0xc3 at 4" in result.stderr
     assert "takes no TEXTS" in redact(*args, "-o", "out.jsonl", exit_code=1).stderr
     assert "expected TEXTS and --output, or --stream" in redact("model", exit_code=1).stderr
     wrong = redact("model", "new.txt", "-o", "x.jsonl", "--max-lag", "3", exit_code=1)

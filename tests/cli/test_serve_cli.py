@@ -351,7 +351,7 @@ def test_the_image_starts_the_command():
     assert result.exit_code == 0 and "--host" in command and "--host" in result.output
 
 
-def test_redacted_events():
+def test_redacted_events(capsys):
     """A text is redacted as it arrives, and a wrong one ends in an error."""
     pytest.importorskip("httpx")
     testclient = pytest.importorskip("fastapi.testclient")
@@ -374,6 +374,8 @@ def test_redacted_events():
         return [(name[7:], json.loads(data[6:])) for name, data in events]
 
     assert post(b"Ann saw") == 404  # no promise
+    assert "Note: no POST /redact: [ner] has no promise of recall" in capsys.readouterr().err
+    nlp.add_pipe("bcrf_tagger", first=True).add_label("X")
     nlp.get_pipe("ner").control = Control("recall", ("PERSON", "LOC"), (0.5, 0.5))
     *texts, (last, report) = post(b"An", b"n saw Ro", b"me .\n", b"Bob saw Kiel .")
     assert {name for name, _ in texts} == {"text"}
@@ -381,7 +383,8 @@ def test_redacted_events():
         "".join(data["text"] for _, data in texts) == "[PERSON] saw [LOC] .\n[PERSON] saw [LOC] ."
     )
     assert (last, report) == ("end", {"replacements": 4, "left": 0, "late": 0})
-    assert post(b"Ann saw \xff")[-1][0] == "error"
+    wrong = {"detail": "the body is not UTF-8: byte 0xff at 8"}
+    assert post("Ä saw ".encode(), b"B\xff")[-1] == ("error", wrong)
     with pytest.MonkeyPatch.context() as patch:  # after the warm-up, strings do not stay
         patch.setattr("spacy_bcrf.bulk.server.WARM_UP", 0)
         assert post(b"Ann saw newword17 in Ro", b"me and newword18 .")[-1][0] == "end"
