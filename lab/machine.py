@@ -37,7 +37,7 @@ def name_processor() -> str:
 def find_commit() -> str:
     """Return the commit of the clone, with "+" if files differ from it; "unknown" without git."""
     git = ["git", "-C", str(ROOT)]
-    head = [*git, "rev-parse", "--short", "HEAD"]
+    head = [*git, "rev-parse", "--short=7", "HEAD"]
     try:
         commit = subprocess.run(head, capture_output=True, text=True)
         changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "bcrf", "spacy_bcrf"])
