@@ -98,7 +98,7 @@ def caption(name: str, title: str | None = None, is_whole: bool = False, *more: 
     found = read_results(name)
     chosen = find_table(found, title)
     notes = [chosen["notes"], *more]
-    notes += [f"all rows are in `benchmarks/results/{name}.json`"] * (not is_whole)
+    notes += [f"rows: `benchmarks/results/{name}.json`"] * (not is_whole)
     said = "; ".join(filter(None, notes))
     origin = f"{found['machine']}; {found['commit']}.* `{found['command']}`"
     return f"*{chosen['title']}.{f' {said}.' if said else ''} {origin}"

@@ -22,8 +22,7 @@ that keep promises of precision and recall. `python -m models.page` writes this 
 cards, which `report` measures.
 
 In a clone, `make models` builds their wheels into `dist` from public corpora, and
-`make models MODEL=NAME` builds one: en_bcrf_address and en_bcrf_pii in about 2 minutes of processor
-time each, de_bcrf_sm in 5, en_bcrf_web in 7, estimated from single steps. `CORPORA=DIR` reads
+`make models MODEL=NAME` builds one, in 2 to 7 minutes of processor time. `CORPORA=DIR` reads
 corpora of a folder instead of a download. Install a wheel beside spacy-bcrf, without a network
 too. A loaded pipeline warns if the installed versions are not those that it needs. The card in
 the wheel, its README.md, has the scores by label, the promises and the sources.

@@ -65,7 +65,7 @@ def test_a_table_can_have_the_rows_of_one_value(monkeypatch, tmp_path):
     (tmp_path / "t.json").write_text(json.dumps({**fields, "tables": [part]}))
     found = pages.table("t", batch="8")
     assert found.endswith("| head | us |\n| --- | --- |\n| CRF | 7 |\n| BCRF | 5 |")
-    assert "us; batch 8; all rows are in `benchmarks/results/t.json`" in found
+    assert "us; batch 8; rows: `benchmarks/results/t.json`" in found
     assert pages.table("t").endswith("| BCRF | 1 | 6 |\n|  | 8 | 5 |")
     with pytest.raises(ValueError, match="no row has"):
         pages.table("t", batch="9")
