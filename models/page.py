@@ -24,7 +24,7 @@ cards, which `report` measures.
 In a clone, `make models` builds their wheels into `dist` from public corpora, and
 `make models MODEL=NAME` builds one, in 2 to 7 minutes of processor time. `CORPORA=DIR` reads
 corpora of a folder instead of a download. Install a wheel beside spacy-bcrf, without a network
-too. A loaded pipeline warns if the installed versions are not those that it needs. The card in
+too. A pipeline warns on loading if it needs other versions than the installed ones. The card in
 the wheel, its README.md, has the scores by label, the promises and the sources.
 """
 HEADER = ("pipeline", "F on test", "calibration error", "words/s", "MB", "licence")

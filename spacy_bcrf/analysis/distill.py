@@ -43,8 +43,8 @@ from .sources import Source
 HELD_OUT = 20
 """The student does not learn each so many documents of a shard, but is compared on them."""
 SHARPNESS = 2.0
-"""Exponent of the probabilities of `aggregate`: those of a span that one source alone proposes are
-too low, and a chain that learns them finds fewer entities. Chosen on a validation part of NCBI."""
+"""Exponent of the probabilities of `aggregate`. A span of one source alone has too low a
+probability, and a chain that learns it finds fewer entities. Chosen on NCBI's validation part."""
 
 
 @dataclass(repr=False)

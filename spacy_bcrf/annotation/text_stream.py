@@ -2,9 +2,9 @@
 
 A stream takes text by `feed`, which returns the pieces that are final, and raises ValueError for a
 lone surrogate and `LONGEST` characters without a blank; it then stays as it was. `close` returns
-the rest. `state` can be set back to an earlier one. The tokens of the pieces, each tokenized alone,
-are those of the whole text. A piece is a word with its blank wherever possible, so that callers can
-keep the tokens of words.
+the rest. `state` can be set back to an earlier one. Tokenizing each piece alone gives the tokens of
+the whole text. A piece is a word with its blank wherever possible, so that callers can keep the tokens
+of words.
 
 spaCy's tokenizer splits at whitespace first: a word is final at the blank behind it, unless its end
 may begin a special case that goes on behind the blank. A cluster of `CharTokenizer` is final when
@@ -29,7 +29,7 @@ TRIES = 20
 """Places at which a piece may end the final tokens. More would cost quadratic time."""
 
 MOST_WORDS = 10_000
-"""Words of which streams keep what they know."""
+"""Number of words whose tokens and special cases streams keep."""
 
 LONG_WORD = 40
 """Characters of a word that is not kept."""
@@ -119,7 +119,7 @@ class _Cases:
     def find_next(self, word: str) -> frozenset[str] | None:
         """Return the characters with which a case that begins in a word may go on behind it.
 
-        None for what is not one word.
+        Return None if `word` is empty or has a blank.
         """
         if word in self._next:
             return self._next[word]
@@ -136,7 +136,7 @@ class _Cases:
 
 
 _known_cases: list[_Cases] = []
-"""Those of the last tokenizers. To find them takes longer than to tokenize a short text."""
+"""Of the last 8 tokenizers. Finding the cases takes longer than tokenizing a short text."""
 
 
 def _readers(tokenizer: Tokenizer) -> dict[str, Any]:

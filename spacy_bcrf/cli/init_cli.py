@@ -292,12 +292,12 @@ class _Parts:
 
 
 def _find_clusters(option: str | None, raw: Path | None, folder: Path, lang: str) -> Path | None:
+    if option is None:
+        return None
     from spacy_bcrf.sparse.word_tables import read_clusters
 
     from .clusters_cli import clusters_cli
 
-    if option is None:
-        return None
     if option != "brown":
         path = Path(option)
         if not path.is_file():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -72,11 +72,14 @@ def make_app_of(
     names = list(find_labelers(nlp, chosen))
     server = Server(nlp, names, limits or Limits())
     show = (lambda text: typed_text_page(nlp, names, text)) if page else None
-    redact: Callable[[], Any] | None = None
     pipe = names[0] if len(names) == 1 else None
+
+    def redact() -> RedactedEvents:
+        return RedactedEvents(server, RedactionStream(nlp, pipe))
+
     try:
         RedactionStream(nlp, pipe)
-        redact = lambda: RedactedEvents(server, RedactionStream(nlp, pipe))  # noqa: E731
     except ValueError as error:  # no promise of recall, or a component that cannot stream
         typer.echo(f"Note: no POST /redact: {error}", err=True)
+        return make_app(server, show, hosts)
     return make_app(server, show, hosts, redact)

@@ -10,6 +10,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from tqdm import tqdm
 
+from spacy_bcrf.corpora.formats.brat import has_annotation
 from spacy_bcrf.corpora.texts import Rejected, TextRecord, as_json, find_inputs, read_records
 from spacy_bcrf.corpora.time_limit import SECONDS, TookTooLongError, time_limit, watch_tokenizer
 
@@ -34,7 +35,7 @@ def read_text_records(
     watch_tokenizer(nlp)
     n_empty = 0
     files, _ = find_inputs([str(path)])
-    if n := sum(x.suffix == ".txt" and x.with_suffix(".ann").exists() for x in files):
+    if n := sum(map(has_annotation, files)):
         note = f"{path}: {n:,} texts of brat, each a document without annotation. `convert` "
         print_notes([f"{note}keeps it, and `review --gold` then shows it"])
     size = sum(file.stat().st_size for file in files)

@@ -15,7 +15,7 @@ from spacy_bcrf.corpora.doc_files import find_files, read_docs, read_shuffled
 
 @dataclass(frozen=True)
 class Part:
-    """One corpus. annotated_labels: None keeps those of its documents. weight: of its examples."""
+    """One corpus. annotated_labels: None keeps each document's own. weight: of its examples."""
 
     path: Path
     annotated_labels: list[str] | None

@@ -31,6 +31,7 @@ from spacy_bcrf.corpora.remote import (
     path_errors,
 )
 
+from .formats.brat import has_annotation
 from .formats.jsonl import read_record
 from .make_doc import tokenize
 from .record import Record
@@ -189,7 +190,7 @@ def _find_reader(path: Path) -> "Reader":
 
 
 def _read_text(path: Path, columns: TextColumns, advance: Advance) -> Iterator[Item]:
-    if not (columns.whole_files or path.with_suffix(".ann").exists()):
+    if not (columns.whole_files or has_annotation(path)):
         for line in scan_lines(path, advance):
             place = f"{path}:{line.number}"
             if line.problem is not None:

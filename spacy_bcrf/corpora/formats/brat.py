@@ -22,6 +22,11 @@ _BOM = "\ufeff"
 _ENTITY = re.compile(r"(\S+) (\d+ \d+(?:;\d+ \d+)*)")
 
 
+def has_annotation(text: Path) -> bool:
+    """Return whether a text has its .ann file beside it."""
+    return text.suffix == ".txt" and text.with_suffix(".ann").exists()
+
+
 def find_annotations(path: Path) -> list[Path]:
     """Return the .ann files below a folder and, if there are any, the missing ones of texts."""
     below = [file for file in path.rglob("*") if file.suffix in (".ann", ".txt")]
