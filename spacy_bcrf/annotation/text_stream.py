@@ -3,8 +3,8 @@
 A stream takes text by `feed`, which returns the pieces that are final, and raises ValueError for a
 lone surrogate and `LONGEST` characters without a blank; it then stays as it was. `close` returns
 the rest. `state` can be set back to an earlier one. Tokenizing each piece alone gives the tokens of
-the whole text. A piece is a word with its blank wherever possible, so that callers can keep the tokens
-of words.
+the whole text. A piece is a word with its blank wherever possible, so that callers can keep the
+tokens of words.
 
 spaCy's tokenizer splits at whitespace first: a word is final at the blank behind it, unless its end
 may begin a special case that goes on behind the blank. A cluster of `CharTokenizer` is final when
