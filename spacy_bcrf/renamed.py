@@ -38,7 +38,7 @@ MODULES = {
     "spacy_bcrf.cli.import": "spacy_bcrf.cli.migrate_cli",
     "spacy_bcrf.cli.inspect": "spacy_bcrf.cli.debug_cli",
     "spacy_bcrf.cli.mask": "experiments.partial.mask",
-    "spacy_bcrf.cli.pages.audit": "spacy_bcrf.cli.pages.audit_page",
+    "spacy_bcrf.cli.pages.audit": "spacy_bcrf.cli.audit_cli",
     "spacy_bcrf.cli.pages.lattice": "spacy_bcrf.cli.pages.lattice_page",
     "spacy_bcrf.cli.pages.report": "spacy_bcrf.cli.pages.report_page",
     "spacy_bcrf.cli.pages.typed_text": "spacy_bcrf.cli.pages.typed_text_page",

@@ -85,13 +85,6 @@ class Aggregated(Result):
     def __repr__(self) -> str:
         return f"{sum(self.n_entities.values()):,} entities in {self.n_docs:,} documents"
 
-    def lines(self) -> Iterator[str]:
-        """Yield the table as text."""
-        rows = self.rows()
-        sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            yield "  ".join(map(str.ljust, row, sizes)).rstrip()
-
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of a table, with a header."""
         rows = [

@@ -22,7 +22,7 @@ from .cross_fitting import Trainer, assign_folds, find_labels, find_trainer
 from .diversity import NearDuplicates
 from .label_errors import Bounds, Suspect, find_suspects
 from .loading import annotate_before, copy_words, find_labeler
-from .result import Result, make_axes
+from .result import Result
 
 MAX_SIMILARITY = 0.8
 """Texts that share a larger part of their pairs of words are in one fold."""
@@ -59,16 +59,6 @@ class Audit(Result):
             names = [each.get("label") or "no span" for each in labels]
             rows.append((f"{one['score']:.2f}", one["kind"], str(one["doc"]), text, *names))
         return rows
-
-    def plot(self) -> Any:
-        """Return a Matplotlib figure: the scores of the suspects by kind."""
-        figure, axes = make_axes()
-        kinds = sorted({record["kind"] for record in self.records})
-        scores = [[r["score"] for r in self.records if r["kind"] == kind] for kind in kinds]
-        axes.hist(scores, bins=20, stacked=True, label=kinds)
-        axes.set(xlabel="score: log-odds of an error", ylabel="suspects")
-        axes.legend()
-        return figure
 
 
 def audit(

@@ -207,7 +207,7 @@ class Calibrated(Result):
 
     def rows(self) -> list[tuple[str, ...]]:
         rows = [(title, f"{table.error:.4f}") for title, table in self.tables.items()]
-        return [("", "expected calibration error"), *rows]
+        return [("on the documents of the fit", "expected calibration error"), *rows]
 
     def plot(self) -> Any:
         """Return a Matplotlib figure: accuracy and number of predictions by confidence."""
@@ -232,13 +232,12 @@ def calibrate(
     pipe: str | None = None,
     *,
     by: str | None = None,
-    n_bins: int = 10,
 ) -> Calibrated:
     """Fit the temperature that calibrates a component's confidences, and set it.
 
     From then on the component annotates confidences. gold: documents outside of the training data.
     pipe: name of the component, None for the only one. by: "label" or "length" adds Platt scaling
-    by group. n_bins: of the tables. ValueError with a promise, and as from `Calibration`.
+    by group. ValueError with a promise, and as from `Calibration`.
     """
     name, labeler = find_labeler(nlp, pipe)
     if labeler.control:
@@ -256,7 +255,7 @@ def calibrate(
         fits.append((f"by {by}", temperature, scaling))
     tables = {
         f"{what}, temperature {t:.2f}": measure_reliability(
-            calibration.confidence(t, maps), calibration.correct, n_bins
+            calibration.confidence(t, maps), calibration.correct
         )
         for what, t, maps in fits
     }

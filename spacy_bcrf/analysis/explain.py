@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import nlargest
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +44,8 @@ class Weights(Result):
 
     def rows(self) -> list[tuple[str, ...]]:
         weights = [*self.general, *self.features]
+        tags = list(dict.fromkeys(w.tag for w in weights))
+        weights.sort(key=lambda w: tags.index(w.tag))
         rows = [(w.tag, w.feature, f"{w.weight:+.3f}") for w in weights]
         return [("tag", "feature", "weight"), *rows]
 
@@ -51,9 +55,10 @@ def explain(
 ) -> Weights:
     """Return the weights of a component with a sparse linear chain.
 
-    pipe: name of the component, None for the only one. n: number of features of each tag, the
-    strongest; None for all. corpus: a `.spacy` file with the features, by default the train corpus
-    of the config. ValueError for a component without a chain, or a corpus that cannot be read.
+    pipe: name of the component, None for the only one. n: number of features and of transitions of
+    each tag, the strongest; None for all. corpus: a `.spacy` file with the features, by default the
+    train corpus of the config. ValueError for a component without a chain, or a corpus that cannot
+    be read.
     """
     name, labeler = find_labeler(nlp, pipe)
     chain, weight = sparse_chain(labeler.model), sparse_weight(labeler.model)
@@ -72,8 +77,12 @@ def explain(
         if corpus is not None:
             raise
         problem = f"the train corpus of the config cannot be read: {error}"
+    general = general_weights(chain, labeler.tags, weight)
+    if n is not None:
+        by_tag = groupby(general, key=lambda w: w.tag)
+        general = [w for _, own in by_tag for w in nlargest(n, own, key=lambda w: abs(w.weight))]
     return Weights(
-        general_weights(chain, labeler.tags, weight),
+        general,
         feature_weights(chain, labeler.tags, names, rows, weight),
         # Pairs of tags have names without a corpus.
         len(np.setdiff1d(wanted, chain.learner.pairs)) - len(names),

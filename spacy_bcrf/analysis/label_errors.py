@@ -101,11 +101,11 @@ def find_suspects(pipe: SequenceLabeler, examples: Sequence[Example]) -> list[li
     All earlier components must have annotated the predicted documents, which need the tokens of
     the references. Every gold span gives one suspect; its score is negative if gold is more likely.
     A missing span has no gold span and no unannotated token within its boundaries. A gold tag gives
-    a suspect of the kind "type". TypeError for a component that predicts words.
+    a suspect of the kind "type". ValueError for a component that predicts words.
     """
     codec = pipe.codec
     if codec.unit == "word":
-        raise TypeError(
+        raise ValueError(
             f"[{pipe.name}] predicts {codec.what}; expected a component that predicts entities, "
             "chunks or tags"
         )

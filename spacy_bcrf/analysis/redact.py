@@ -20,7 +20,7 @@ from .control.risk import binomial_interval
 from .folding import Folded, fold, fold_name, is_sign
 from .loading import annotate_before, find_labeler
 from .replacer import Replacer
-from .result import Result, make_axes, plot_interval
+from .result import Result
 
 MIN_POOLED = 0.1
 """Smallest pooled posterior of a string whose occurrences are all replaced."""
@@ -293,16 +293,6 @@ class LeakReport(Result):
             (one.label or "all", *map(_show, one[1:4]), f"{one.strings:,}") for one in self.leaks
         ]
         return [header, *rows]
-
-    def plot(self) -> Any:
-        """Return a Matplotlib figure: the share of documents with a leak by label."""
-        figure, axes = make_axes()
-        for leak in self.leaks[::-1]:
-            left, n, *bounds = leak.documents
-            if n:
-                plot_interval(axes, leak.label or "all", left / n, *bounds)
-        axes.set_xlabel("documents with a leak")
-        return figure
 
 
 def _show(share: tuple[int, int, float, float]) -> str:

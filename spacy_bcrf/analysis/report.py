@@ -19,7 +19,7 @@ from .control.thresholds import measure_promises
 from .evaluation import Annotation, evaluate, read_annotations, read_gold_spans
 from .loading import check_common, find_labeler, make_examples, make_input, note_left_out
 from .report_values import compare, describe, list_scores
-from .result import Result, make_axes, plot_interval, plot_reliability
+from .result import Result, make_axes, plot_reliability
 
 
 @dataclass(repr=False)
@@ -56,8 +56,14 @@ class Report(Result):
         """Return a Matplotlib figure: F by label with its interval, and reliability."""
         figure, (left, right) = make_axes(1, 2, width=9, height=4)
         for row in self.values["scores"]["exact"]:
-            if row["f"]["value"] is not None:
-                plot_interval(left, row["label"] or "all", **row["f"])
+            name, (value, low, high) = row["label"] or "all", row["f"].values()
+            if value is not None:
+                left.plot(
+                    [value if low is None else low, value if low is None else high],
+                    [name] * 2,
+                    "C0",
+                )
+                left.plot([value], [name], "C0o")
         left.set_xlabel("F")
         for table in self.values["calibration"][:1]:
             confidence, accuracy, counts = table["confidence"], table["accuracy"], table["counts"]

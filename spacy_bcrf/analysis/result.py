@@ -2,6 +2,7 @@
 
 import io
 import math
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -22,6 +23,13 @@ class Result:
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of a table, with a header."""
         return [("value", "content"), *((k, str(v)) for k, v in self.to_json().items())]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the table as text, its columns aligned."""
+        rows = self.rows()
+        sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            yield "  ".join(map(str.ljust, row, sizes)).rstrip()
 
     def _repr_html_(self) -> str:
         header, *rows = self.rows()
@@ -60,14 +68,6 @@ def make_axes(
 
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, **options)
-
-
-def plot_interval(
-    axes: Any, name: str, value: float, low: float | None, high: float | None
-) -> None:
-    """Draw a value with its interval as a row of the axes. low, high: None without an interval."""
-    axes.plot([value if low is None else low, value if high is None else high], [name, name], "C0")
-    axes.plot([value], [name], "C0o")
 
 
 def plot_reliability(axes: Any, confidence: Any, accuracy: Any, counts: Any, name: str) -> None:

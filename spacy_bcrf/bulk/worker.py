@@ -27,7 +27,7 @@ MAX_REASON = 1000
 """Longest reason of a failure, in characters: the message of an error may have the whole text."""
 
 
-class BulkError(Exception):
+class BulkError(ValueError):
     """A run cannot go on. Finished shards stay, and the same command goes on from them."""
 
 

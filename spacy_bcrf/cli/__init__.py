@@ -58,7 +58,7 @@ EXTRA = {"debug": _OVERRIDES, "tune": _OVERRIDES}
 try:
     for _name in chain.from_iterable(PANELS.values()):
         _command = getattr(import_module(f".{_name}_cli", __package__), f"{_name}_cli")
-        app.command(_name, context_settings=EXTRA.get(_name))(make_command(_command))
+        app.command(_name, context_settings=EXTRA.get(_name))(make_command(_name, _command))
 except KeyboardInterrupt:  # Typer handles Ctrl-C only once a command runs.
     raise SystemExit(130) from None
 

@@ -15,7 +15,6 @@ from spacy_bcrf import __version__
 from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.corpora.identity import hash_identity
 
-from .errors import RESUMES, exit_on
 from .options import NewFolder, Seed
 from .paths import check_corpus, print_notes, write_json
 
@@ -50,47 +49,46 @@ def aggregate_cli(
     from spacy_bcrf.analysis.aggregate import aggregate
     from spacy_bcrf.analysis.sources import read_sources
 
-    from .pages.sources_page import sources_page
+    from .pages import render
     from .text_docs import read_texts
 
-    with exit_on(TypeError, stopped=RESUMES):
-        check_new_folder(output)
-        kept = output.with_name(f".{output.name}.votes")
-        nlp = spacy.blank(lang)
-        labels, found = read_sources(sources, nlp)
-        if gold is not None:
-            check_corpus(gold)
-        is_docs = text_suffix(texts) == ".spacy" or (texts.is_dir() and any(texts.glob("*.spacy")))
-        docs = read_docs(texts, nlp.vocab) if is_docs else read_texts(texts, nlp)
-        identity = {
-            "version": __version__,
-            "sources": hash_files(sources),
-            "files": {source.name: hash_files(source.path) for source in found if source.path},
-            "texts": hash_files(texts),
-            "language": lang,
-            "documents in a shard": shard,
-        }
-        with replacing_folder(output) as part:
-            result = aggregate(
-                docs,
-                found,
-                labels,
-                part,
-                gold=[] if gold is None else list(read_docs(gold, nlp.vocab)),
-                folder=work or kept / hash_identity(identity),
-                identity=identity,
-                shard_size=shard,
-                seed=seed,
-                corpus=str(texts),
-            )
-            write_json(part / "sources.json", result.to_json())
-            (part / "sources.html").write_text(sources_page(str(texts), result), "utf8")
-        if work is None:
-            shutil.rmtree(kept, ignore_errors=True)
+    check_new_folder(output)
+    kept = output.with_name(f".{output.name}.votes")
+    nlp = spacy.blank(lang)
+    labels, found = read_sources(sources, nlp)
+    if gold is not None:
+        check_corpus(gold)
+    is_docs = text_suffix(texts) == ".spacy" or (texts.is_dir() and any(texts.glob("*.spacy")))
+    docs = read_docs(texts, nlp.vocab) if is_docs else read_texts(texts, nlp)
+    identity = {
+        "version": __version__,
+        "sources": hash_files(sources),
+        "files": {source.name: hash_files(source.path) for source in found if source.path},
+        "texts": hash_files(texts),
+        "language": lang,
+        "documents in a shard": shard,
+    }
+    with replacing_folder(output) as part:
+        result = aggregate(
+            docs,
+            found,
+            labels,
+            part,
+            gold=[] if gold is None else list(read_docs(gold, nlp.vocab)),
+            folder=work or kept / hash_identity(identity),
+            identity=identity,
+            shard_size=shard,
+            seed=seed,
+            corpus=str(texts),
+        )
+        write_json(part / "sources.json", result.to_json())
+        page = render("sources.html", title=f"Sources of {texts}", found=result)
+        (part / "sources.html").write_text(page, "utf8")
+    if work is None:
+        shutil.rmtree(kept, ignore_errors=True)
     print_notes(result.notes)
     if result.n_reused:
         typer.echo(f"{work or kept}: {result.n_reused:,} shards have votes already")
-    for line in result.lines():
-        typer.echo(line)
+    typer.echo("\n".join(result.lines()))
     typer.echo(f"{output}: {result!r}; {output / 'sources.html'} is the page of the sources")
     return f"python -m spacy bcrf distill {output} -o student"

@@ -1,13 +1,13 @@
 """`python -m spacy bcrf annotate`"""
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from spacy.cli._util import Arg, Opt, setup_gpu
 
-from .errors import RESUMES, exit_on
 from .options import GpuId, Model, PipeNames
 from .paths import print_notes
 
@@ -59,73 +59,69 @@ def annotate_cli(
     Exit code 0: all documents are written. 1: the run stopped. 3: some documents failed.
     4: the rest of a file could not be read.
     """
-    from spacy_bcrf.bulk.worker import BulkError, Settings, Worker
+    from bcrf.io.extras import require
+    from bcrf.io.text import CorpusError, text_suffix
+    from spacy_bcrf.bulk.engines import run_here
+    from spacy_bcrf.bulk.meta_columns import find_meta_columns
+    from spacy_bcrf.bulk.processes import run_processes
+    from spacy_bcrf.bulk.progress import Progress
+    from spacy_bcrf.bulk.run import annotate_files
+    from spacy_bcrf.bulk.worker import Settings, Worker
+    from spacy_bcrf.bulk.writers import COLUMNS
+    from spacy_bcrf.corpora.remote import make_path
+    from spacy_bcrf.corpora.texts import TextColumns, find_inputs, read_records
 
-    with exit_on(BulkError, stopped=RESUMES):
-        from functools import partial
+    if address is not None and engine != "ray":
+        raise ValueError("--address is only for --engine ray")
+    if engine == "ray":
+        require("ray", "ray")
+    if gpu_id >= 0 and (engine == "ray" or (n_process or 1) > 1):
+        raise ValueError("--gpu-id is only for one process")
+    if text_column == id_column:
+        raise ValueError(f"--text-column and --id-column are both {text_column!r}")
+    target = make_path(output).resolve()
+    files, n_skipped = find_inputs(inputs, target)
+    columns = TextColumns(text_column, id_column, whole_files)
+    for file in files:
+        # A run cannot go on without its text column.
+        if text_suffix(file) in (".csv", ".tsv", ".parquet"):
+            with suppress(CorpusError):  # becomes a line of errors.jsonl
+                next(read_records(file, columns), None)
+    meta_columns = b""
+    if format == "parquet":
+        require("pyarrow.parquet", "parquet")
+        meta_columns = find_meta_columns(files, columns, COLUMNS)
+    setup_gpu(gpu_id, silent=True)
+    # Workers may have another folder.
+    path = Path(model)
+    settings = Settings(
+        str(path.resolve()) if path.exists() else model,
+        tuple(pipe or ()),
+        format,
+        target / "shards",
+        text,
+        alternatives,
+        dropped,
+        max_length,
+        meta_columns,
+        timeout,
+    )
+    worker = Worker(settings)  # finds wrong options before the folder exists
+    if engine == "ray":
+        from spacy_bcrf.bulk.ray_engine import run_ray
 
-        from bcrf.io.extras import require
-        from bcrf.io.text import CorpusError, text_suffix
-        from spacy_bcrf.bulk.engines import run_here
-        from spacy_bcrf.bulk.meta_columns import find_meta_columns
-        from spacy_bcrf.bulk.processes import run_processes
-        from spacy_bcrf.bulk.progress import Progress
-        from spacy_bcrf.bulk.run import annotate_files
-        from spacy_bcrf.bulk.writers import COLUMNS
-        from spacy_bcrf.corpora.remote import make_path
-        from spacy_bcrf.corpora.texts import TextColumns, find_inputs, read_records
-
-        if address is not None and engine != "ray":
-            raise ValueError("--address is only for --engine ray")
-        if engine == "ray":
-            require("ray", "ray")
-        if gpu_id >= 0 and (engine == "ray" or (n_process or 1) > 1):
-            raise ValueError("--gpu-id is only for one process")
-        if text_column == id_column:
-            raise ValueError(f"--text-column and --id-column are both {text_column!r}")
-        target = make_path(output).resolve()
-        files, n_skipped = find_inputs(inputs, target)
-        columns = TextColumns(text_column, id_column, whole_files)
-        for file in files:
-            # A run cannot go on without its text column.
-            if text_suffix(file) in (".csv", ".tsv", ".parquet"):
-                with suppress(CorpusError):  # becomes a line of errors.jsonl
-                    next(read_records(file, columns), None)
-        meta_columns = b""
-        if format == "parquet":
-            require("pyarrow.parquet", "parquet")
-            meta_columns = find_meta_columns(files, columns, COLUMNS)
-        setup_gpu(gpu_id, silent=True)
-        # Workers may have another folder.
-        path = Path(model)
-        settings = Settings(
-            str(path.resolve()) if path.exists() else model,
-            tuple(pipe or ()),
-            format,
-            target / "shards",
-            text,
-            alternatives,
-            dropped,
-            max_length,
-            meta_columns,
-            timeout,
-        )
-        worker = Worker(settings)  # finds wrong options before the folder exists
-        if engine == "ray":
-            from spacy_bcrf.bulk.ray_engine import run_ray
-
-            run: Any = partial(run_ray, settings, n_process, address)
-        elif n_process is None or n_process == 1:
-            run = partial(run_here, worker)
-        else:
-            run = partial(run_processes, settings, n_process)
-        del worker
-        if n_skipped:
-            typer.echo(f"{n_skipped:,} files with other extensions are skipped", err=True)
-        progress = Progress(output, log_json)
-        counts = annotate_files(files, target, settings, columns, shard, run, progress, redo)
-        progress.finish(counts)
-        print_notes(["the inputs have no document, nothing was read"] * (not counts.read))
-        if counts.failed:
-            raise typer.Exit(UNREAD_INPUT if counts.unread else FAILED_DOCUMENTS)
+        run: Any = partial(run_ray, settings, n_process, address)
+    elif n_process is None or n_process == 1:
+        run = partial(run_here, worker)
+    else:
+        run = partial(run_processes, settings, n_process)
+    del worker
+    if n_skipped:
+        typer.echo(f"{n_skipped:,} files with other extensions are skipped", err=True)
+    progress = Progress(output, log_json)
+    counts = annotate_files(files, target, settings, columns, shard, run, progress, redo)
+    progress.finish(counts)
+    print_notes(["the inputs have no document, nothing was read"] * (not counts.read))
+    if counts.failed:
+        raise typer.Exit(UNREAD_INPUT if counts.unread else FAILED_DOCUMENTS)
     return f"read the files in {output}/shards, which {output}/manifest.json lists"

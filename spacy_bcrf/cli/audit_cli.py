@@ -9,7 +9,7 @@ from spacy.cli._util import Arg, Opt
 
 from bcrf.io.atomic import write_text
 
-from .errors import RESUMES, exit_on, spacy_command
+from .errors import spacy_command
 from .options import Lang, PipeName, Work
 from .paths import check_corpus, check_output_file, read_corpus, write_json_lines
 
@@ -36,30 +36,30 @@ def audit_cli(
     from spacy_bcrf.analysis.audit import audit
 
     from .labeler import load_labeler
-    from .pages.audit_page import audit_page
+    from .pages import render
 
-    with exit_on(TypeError, stopped=RESUMES):
-        inputs = corpus, None if source is None else Path(source)
-        check_output_file(output, ".jsonl .json", *inputs)
-        check_output_file(page, ".html", *inputs, output)
-        check_corpus(corpus)
-        docs = list(read_corpus(corpus))
-        folder = work or output.with_name(f".{output.name}.folds")
-        judge: Any = source
-        if source is not None and not source.endswith(".cfg"):
-            judge, pipe, _ = load_labeler(source, pipe)
-            typer.echo(
-                f"Warning: {source} must not be trained on {corpus}: a pipeline repeats the errors "
-                "that it learned",
-                err=True,
-            )
-        options: Any = {"folds": folds, "lang": lang, "min_score": min_score}
-        found = audit(docs, judge, pipe, work=folder, corpus=str(corpus), **options)
-        if page is not None:
-            write_text(page, audit_page(corpus.name, found.records))
-        write_json_lines(output, found.records)
-        if work is None:
-            shutil.rmtree(folder, ignore_errors=True)
+    inputs = corpus, None if source is None else Path(source)
+    check_output_file(output, ".jsonl .json", *inputs)
+    check_output_file(page, ".html", *inputs, output)
+    check_corpus(corpus)
+    docs = list(read_corpus(corpus))
+    folder = work or output.with_name(f".{output.name}.folds")
+    judge: Any = source
+    if source is not None and not source.endswith(".cfg"):
+        judge, pipe, _ = load_labeler(source, pipe)
+        typer.echo(
+            f"Warning: {source} must not be trained on {corpus}: a pipeline repeats the errors "
+            "that it learned",
+            err=True,
+        )
+    options: Any = {"folds": folds, "lang": lang, "min_score": min_score}
+    found = audit(docs, judge, pipe, work=folder, corpus=str(corpus), **options)
+    if page is not None:
+        options = {"script": "rows.js", "title": f"Label suspects of {corpus.name}"}
+        write_text(page, render("audit.html", records=found.records, **options))
+    write_json_lines(output, found.records)
+    if work is None:
+        shutil.rmtree(folder, ignore_errors=True)
     typer.echo(f"{output}: {found!r}")
     review = "review", "MODEL", corpus, "--suspects", output, "--output", "page.html"
     return f"{spacy_command('bcrf', *review)}, with any pipeline that has these labels"

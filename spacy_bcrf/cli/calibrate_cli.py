@@ -1,17 +1,15 @@
 """`python -m spacy bcrf calibrate`"""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 from spacy.cli._util import Opt
 
-from bcrf.io.extras import require
 from spacy_bcrf.pipeline.config_errors import naming
 
 from .errors import spacy_command
-from .options import Gold, GpuId, Inplace, Model, PipeName, TargetFolder
-from .paths import check_output_file, draw, print_notes
+from .options import Gold, GpuId, Inplace, Model, PipeName, Plot, TargetFolder
+from .paths import check_plot, draw, print_notes
 
 Grouping = Literal["label", "length"]
 
@@ -28,17 +26,13 @@ def calibrate_cli(
     by: Annotated[
         Grouping | None, Opt(help="Fit a map for each label or length, after the temperature")
     ] = None,
-    plot: Annotated[
-        Path | None, Opt(help="Diagram (default: calibration-PIPE.png in the folder)")
-    ] = None,
-    no_plot: Annotated[bool, Opt("--no-plot", help="Draw no diagram")] = False,
-    n_bins: Annotated[int, Opt(help="Number of confidence bins", min=1)] = 10,
+    plot: Plot = None,
     gpu_id: GpuId = -1,
 ) -> str:
     """
     Fit the temperature that calibrates a component's confidences, and store it with the pipeline,
     in --output or --inplace. --by adds Platt scaling of the reported confidences by group.
-    Prints the expected calibration error before and after, and draws a reliability diagram of each.
+    Prints the expected calibration error before and after. --plot draws reliability diagrams.
     Decoding does not change; a `threshold` applies to the new probabilities. From then on, the
     component annotates confidences.
     """
@@ -48,15 +42,13 @@ def calibrate_cli(
 
     from .labeler import check_destination, load_labeler, read_gold, store
 
-    check_output_file(plot, ".png", dev)
+    check_plot(plot, dev)
     check_destination(model, dev, output, inplace)
-    if not no_plot:
-        require("matplotlib", "plot")
     nlp, name, _ = load_labeler(model, pipe, gpu_id, inplace)
     gold = read_gold(nlp, dev)
     print_notes(note_trained(nlp, gold, str(dev)))
     with naming(dev):
-        found = calibrate(nlp, gold, name, by=by, n_bins=n_bins)
+        found = calibrate(nlp, gold, name, by=by)
     typer.echo(f"{name}: {found.n:,} predictions, {100 * found.accuracy:.2f}% right")
     notes = describe_labels(f"{name} of {model}", set(found.unknown))
     if found.n < FEW:
@@ -65,10 +57,7 @@ def calibrate_cli(
             f"gold documents with {FEW} or more"
         )
     print_notes([*notes, *note_left_out(found.n_left_out, name)])
-    for what, table in found.tables.items():
-        typer.echo(
-            f"{what}: expected calibration error {table.error:.4f} on the documents of the fit"
-        )
+    typer.echo("\n".join(found.lines()))
     before, *_, after = found.tables.values()
     rose = (
         "the error rose. The temperature has the best likelihood; with few documents, the error "
@@ -76,7 +65,6 @@ def calibrate_cli(
     )
     print_notes([rose] * (after.error > before.error))
     target = store(nlp, output, model, name)
-    if not no_plot:
-        draw(found, plot or target / f"calibration-{name}.png")
+    draw(found, plot)
     step = spacy_command("bcrf", "control", target, "NEW.spacy", pipe=pipe)
     return f"{step}, documents that are not in {dev}"

@@ -42,12 +42,7 @@ def combine_cli(
     with naming(dev):
         found = combine(pipelines, read_gold(first, dev), pipe)
     typer.echo(f"{found.name}: {found.n_tokens:,} tokens of dev")
-    for shown, weight in found.weights.items():
-        typer.echo(
-            f"{shown}: weight {weight:.4f}, log-likelihood per token alone "
-            f"{found.log_likelihoods[shown]:.4f}"
-        )
-    typer.echo(f"sum: log-likelihood per token {found.log_likelihoods['sum']:.4f}")
+    typer.echo("\n".join(found.lines()))
     store(found.nlp, output)
     return spacy_command("bcrf", "calibrate", output, dev, output="calibrated", pipe=pipe)
 

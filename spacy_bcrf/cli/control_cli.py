@@ -2,18 +2,16 @@
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from spacy.cli._util import Opt
 
-from bcrf.io.extras import require
 from spacy_bcrf.pipeline.config_errors import naming
 
 from .errors import spacy_command
-from .options import Gold, GpuId, Inplace, Model, PipeName, TargetFolder
-from .paths import check_corpus, check_output_file, draw, print_notes
+from .options import Gold, GpuId, Inplace, Model, PipeName, Plot, TargetFolder
+from .paths import check_corpus, check_plot, draw, print_notes
 
 Unit = Literal["span", "document"]
 
@@ -34,7 +32,7 @@ def control_cli(
     max_units: Annotated[
         int, Opt(help="Largest weight of a document, in units. Large: the corpus's mean", min=1)
     ] = 1,
-    plot: Annotated[Path | None, Opt(help="Without a promise: diagram to draw, .png")] = None,
+    plot: Plot = None,
     gpu_id: GpuId = -1,
 ) -> str:
     """
@@ -47,18 +45,16 @@ def control_cli(
     Without both it stores nothing, and prints the promises that hold at once, with their costs.
     """
     from spacy_bcrf.analysis.control import control
-    from spacy_bcrf.analysis.control.evidence import Loss, show_promise
+    from spacy_bcrf.analysis.control.evidence import Loss
     from spacy_bcrf.analysis.control.thresholds import ASSUMPTION, list_promises, split_promise
 
     from .labeler import check_destination, load_labeler, read_gold, store
 
     of_labels = read_label_promises(label or [])
     is_table = recall is None and precision is None and not (output or inplace or of_labels)
+    check_plot(plot, dev)
     if is_table:
         check_corpus(dev)
-        check_output_file(plot, ".png", dev)
-        if plot is not None:
-            require("matplotlib", "plot")
     elif (recall is None) == (precision is None):
         raise ValueError("expected either --recall or --precision, such as --precision 0.95")
     else:
@@ -72,32 +68,24 @@ def control_cli(
     options: Any = {"confidence": confidence, "unit": unit, "max_units": max_units}
     if is_table:
         table = list_promises(nlp, gold, name, **options)
-        for row in table.rows():
-            typer.echo("  ".join(f"{cell:>16}" for cell in row))
+        typer.echo("\n".join(table.lines()))
         print_notes(table.notes)
         typer.echo(
             f"All hold at once with confidence {confidence:g}. {ASSUMPTION}. To store one, "
             f"give it with --confidence {table.confidence_each:.6g}"
         )
-        if plot is not None:
-            draw(table, plot)
+        draw(table, plot)
         return "the same command with a promise of the table and --output FOLDER"
     with naming(dev):
         found = control(
             nlp, gold, name, recall=recall, precision=precision, of_labels=of_labels, **options
         )
-    for one in found.kept:
-        units = "predictions" if found.kind == "precision" else "gold spans"
-        promised = show_promise(found.kind, one.promise.value, found.unit)
-        typer.echo(
-            f"{', '.join(one.promise.labels)}: {promised} at threshold {one.threshold:.4g}; on "
-            f"these {one.n_docs:,} documents {one.measured:.4f}, with {100 * one.share:.1f}% of "
-            f"the {units}"
-        )
+    typer.echo("\n".join(found.lines()))
     if found.kind == "recall":
         typer.echo(f"{found.n_candidates / max(1, found.n_docs):.2f} candidates a document")
     print_notes([*found.notes, ASSUMPTION])
     target = store(nlp, output, model, name)
+    draw(found, plot)
     return spacy_command("bcrf", "report", target, "TEST.spacy", output="report.html", pipe=pipe)
 
 

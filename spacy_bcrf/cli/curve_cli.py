@@ -6,11 +6,17 @@ from typing import Annotated, Any
 import typer
 from spacy.cli._util import Arg, Opt
 
-from bcrf.io.extras import require
-
 from .errors import spacy_command
-from .options import Lang, PipeName, Seed
-from .paths import check_corpus, check_output_file, draw, print_notes, read_corpus, write_json
+from .options import Lang, PipeName, Plot, Seed
+from .paths import (
+    check_corpus,
+    check_output_file,
+    check_plot,
+    draw,
+    print_notes,
+    read_corpus,
+    write_json,
+)
 
 
 def curve_cli(
@@ -18,7 +24,7 @@ def curve_cli(
     dev: Annotated[Path, Arg(help="Annotated documents outside of the training data, .spacy")],
     config: Annotated[Path | None, Arg(help="Training config (default: a sparse chain)")] = None,
     output: Annotated[Path | None, Opt("--output", "-o", help="JSON file to write")] = None,
-    plot: Annotated[Path | None, Opt(help="File of the diagram to draw, .png")] = None,
+    plot: Plot = None,
     repeats: Annotated[int, Opt(help="Number of random parts of each share", min=1)] = 3,
     pipe: PipeName = None,
     lang: Lang = "xx",
@@ -35,22 +41,18 @@ def curve_cli(
     for corpus in (train, dev):
         check_corpus(corpus)
     check_output_file(output, ".json", train, dev, config)
-    check_output_file(plot, ".png", train, dev, config)
-    if plot is not None:
-        require("matplotlib", "plot")
+    check_plot(plot, train, dev, config)
     gold, held_out = ([doc for doc in read_corpus(path) if len(doc)] for path in (train, dev))
     print_notes(note_shared(held_out, gold, str(dev), str(train)))
     names: Any = {"corpus": str(train), "dev_corpus": str(dev)}
     found = learning_curve(
         gold, held_out, config, pipe, repeats=repeats, lang=lang, seed=seed, **names
     )
-    for row in found.rows():
-        typer.echo(f"{row[0]:>12}  {row[1]:<22}{row[2]}".rstrip())
+    typer.echo("\n".join(found.lines()))
     typer.echo(found.summary)
     if output is not None:
         write_json(output, found.to_json())
-    if plot is not None:
-        draw(found, plot)
+    draw(found, plot)
     if found.is_flat:
         step = spacy_command("bcrf", "audit", train, "--output", "audit.jsonl")
         return f"look for label errors: {step}"

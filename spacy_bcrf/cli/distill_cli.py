@@ -17,7 +17,7 @@ from spacy_bcrf import __version__
 from spacy_bcrf.corpora.formats.annotators import read_annotators
 from spacy_bcrf.corpora.identity import hash_identity
 
-from .errors import RESUMES, exit_on, spacy_command
+from .errors import spacy_command
 from .options import GpuId, Lang, Passes, PipeName, Seed, Work
 
 JSON = (".jsonl", ".ndjson", ".json")
@@ -54,59 +54,57 @@ def distill_cli(
     from .labeler import load_labeler, store
     from .text_docs import read_texts
 
-    with exit_on(TypeError, stopped=RESUMES):
-        if output is None:
-            raise ValueError("expected --output, a new folder to save the pipeline to")
-        check_new_folder(output)
-        kept = output.with_name(f".{output.name}.shards")
-        options: dict[str, Any] = {"passes": passes, "rate": rate, "batch_size": batch_size}
-        aggregated = Path(teacher, "sources.json")
-        if text_suffix(Path(teacher)) in JSON or aggregated.is_file():
-            if texts is not None:
-                raise ValueError(f"expected a pipeline to label {texts}, got {teacher}")
-            base = spacy.blank(lang)
-            options |= {"templates": templates or "ner", "seed": seed}
-        if aggregated.is_file():
-            labels = list(json.loads(aggregated.read_text("utf8"))["n_entities"])
-            found = distill_aggregated(Path(teacher), base, labels, **options)
-        elif text_suffix(Path(teacher)) in JSON:
-            reading = tqdm(read_annotators(Path(teacher), base), "reading", delay=1, unit="docs")
-            found = distill_annotators(list(reading), base, corpus=teacher, **options)
-        else:
-            if texts is None:
-                raise ValueError(
-                    f"expected texts for the pipeline {teacher} to label, or JSON lines with "
-                    "annotation in its place"
-                )
-            base, name, labeler = load_labeler(teacher, pipe, gpu_id)
-            assert base.path is not None
-            identity = {
-                "version": __version__,
-                "teacher": hash_files(Path(base.path)),
-                "component": name,
-                "texts": hash_files(texts),
-                "labels": list(labeler.labels),
-                "documents in a shard": shard,
-            }
-            found = distill(
-                base,
-                read_texts(texts, base),
-                name,
-                templates=templates,
-                shard_size=shard,
-                folder=work or kept / hash_identity(identity),
-                identity=identity,
-                seed=seed,
-                corpus=str(texts),
-                **options,
+    if output is None:
+        raise ValueError("expected --output, a new folder to save the pipeline to")
+    check_new_folder(output)
+    kept = output.with_name(f".{output.name}.shards")
+    options: dict[str, Any] = {"passes": passes, "rate": rate, "batch_size": batch_size}
+    aggregated = Path(teacher, "sources.json")
+    if text_suffix(Path(teacher)) in JSON or aggregated.is_file():
+        if texts is not None:
+            raise ValueError(f"expected a pipeline to label {texts}, got {teacher}")
+        base = spacy.blank(lang)
+        options |= {"templates": templates or "ner", "seed": seed}
+    if aggregated.is_file():
+        labels = list(json.loads(aggregated.read_text("utf8"))["n_entities"])
+        found = distill_aggregated(Path(teacher), base, labels, **options)
+    elif text_suffix(Path(teacher)) in JSON:
+        reading = tqdm(read_annotators(Path(teacher), base), "reading", delay=1, unit="docs")
+        found = distill_annotators(list(reading), base, corpus=teacher, **options)
+    else:
+        if texts is None:
+            raise ValueError(
+                f"expected texts for the pipeline {teacher} to label, or JSON lines with "
+                "annotation in its place"
             )
-        store(found.nlp, output)
-        if work is None:
-            shutil.rmtree(kept, ignore_errors=True)
+        base, name, labeler = load_labeler(teacher, pipe, gpu_id)
+        assert base.path is not None
+        identity = {
+            "version": __version__,
+            "teacher": hash_files(Path(base.path)),
+            "component": name,
+            "texts": hash_files(texts),
+            "labels": list(labeler.labels),
+            "documents in a shard": shard,
+        }
+        found = distill(
+            base,
+            read_texts(texts, base),
+            name,
+            templates=templates,
+            shard_size=shard,
+            folder=work or kept / hash_identity(identity),
+            identity=identity,
+            seed=seed,
+            corpus=str(texts),
+            **options,
+        )
+    store(found.nlp, output)
+    if work is None:
+        shutil.rmtree(kept, ignore_errors=True)
     if found.n_reused:
         typer.echo(
             f"{work or kept}: {found.n_reused:,} of {found.n_shards:,} shards are labeled already"
         )
-    for line in found.lines():
-        typer.echo(line)
+    typer.echo("\n".join(found.lines()))
     return spacy_command("bcrf", "report", output, "TEST.spacy", "--output", "report.html")

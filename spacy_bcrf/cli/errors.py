@@ -11,14 +11,13 @@ from typing import Any
 
 import typer
 
-RESUMES = "Stopped. The same command goes on from here"
-"""Message after Ctrl-C of a command that keeps its finished parts."""
+RESUMABLE = ("aggregate", "annotate", "audit", "distill", "scores", "tune")
+"""Commands that keep their finished parts, from which the same command goes on."""
 
 
 @contextmanager
-def exit_on(*errors: type[Exception], stopped: str = "Stopped") -> Iterator[None]:
-    """End a command with one line and exit code 1 for `errors` and wrong input, 130 for Ctrl-C."""
-    caught: tuple[type[Exception], ...] = (ValueError, OSError, ImportError, *errors)
+def exit_on(name: str = "") -> Iterator[None]:
+    """End a command with one line and exit code 1 for wrong input, 130 for Ctrl-C."""
     try:
         yield
     except BrokenPipeError:
@@ -26,9 +25,10 @@ def exit_on(*errors: type[Exception], stopped: str = "Stopped") -> Iterator[None
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        typer.echo(stopped, err=True)
+        resumes = ". The same command goes on from here" * (name in RESUMABLE)
+        typer.echo(f"Stopped{resumes}", err=True)
         raise typer.Exit(130) from None
-    except caught as err:
+    except (ValueError, OSError, ImportError) as err:
         # wasabi's printer would wrap the line.
         typer.secho(explain(err), fg="red", err=True)
         raise typer.Exit(1) from None
@@ -48,12 +48,12 @@ def explain(error: Exception) -> str:
     return str(error)
 
 
-def make_command(function: Callable[..., str | None]) -> Callable[..., None]:
+def make_command(name: str, function: Callable[..., str | None]) -> Callable[..., None]:
     """Return a command that ends as `exit_on` says, and prints the next step that it returns."""
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> None:
-        with exit_on():
+        with exit_on(name):
             step = function(*args, **kwargs)
         if step:
             # stdout may have data for another program.

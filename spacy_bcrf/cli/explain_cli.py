@@ -1,11 +1,7 @@
 """`python -m spacy bcrf explain`"""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from spacy.cli._util import Opt
@@ -15,9 +11,6 @@ from bcrf.io.atomic import write_text
 from .errors import spacy_command
 from .options import Model, PipeName
 from .paths import check_output_file
-
-if TYPE_CHECKING:
-    from spacy_bcrf.sparse.named_weights import Weight
 
 
 def explain_cli(
@@ -60,21 +53,9 @@ def explain_cli(
         write_text(output, "".join(["tag\tfeature\tweight\n", *lines]))
         typer.echo(f"{output}: {len(weights):,} weights")
     else:
-        _print(pipe.tags, found.general, found.features, n)
+        typer.echo("\n".join(found.lines()))
     if found.n_unnamed:
         why = "" if found.problem else ", because the corpus does not have them"
         keys = f"{found.n_unnamed:,} features are shown by their keys{why}"
         typer.secho(f"{keys}; expected the training corpus as --corpus", err=True)
     return spacy_command("bcrf", "explain", model, text="TEXT", pipe=pipe_name)
-
-
-def _print(
-    tags: Sequence[str], general: Sequence[Weight], features: Sequence[Weight], n: int
-) -> None:
-    into = {tag: list(group) for tag, group in groupby(general, key=lambda weight: weight.tag)}
-    own = {tag: list(group) for tag, group in groupby(features, key=lambda weight: weight.tag)}
-    for tag in tags:
-        typer.echo(f"\n{tag}")
-        top = sorted(into.get(tag, []), key=lambda weight: -abs(weight.weight))[:n]
-        for weight in [*top, *own.get(tag, [])]:
-            typer.echo(f"  {weight.weight:+9.3f}  {weight.feature}")

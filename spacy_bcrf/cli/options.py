@@ -25,4 +25,5 @@ NewFolder = Annotated[
 ]
 TargetFolder = Annotated[Path | None, Opt("--output", "-o", help="Folder to save the pipeline to")]
 Inplace = Annotated[bool, Opt("--inplace", help="Change settings in MODEL, in place of --output")]
+Plot = Annotated[Path | None, Opt("--plot", help="File of the diagram to draw, .png")]
 Passes = Annotated[int, Opt("--passes", help="Passes over the documents", min=1)]

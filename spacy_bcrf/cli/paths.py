@@ -10,6 +10,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from bcrf.io.atomic import is_stream, replacing, write_text
+from bcrf.io.extras import require
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.doc_files import find_files, read_docs
 
@@ -71,10 +72,18 @@ def write_json_lines(path: Path, values: Iterable[Any]) -> None:
         file.writelines(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
 
 
-def draw(found: Any, path: Path) -> None:
-    with replacing(path) as part:
-        found.plot().savefig(part, format="png", dpi=120)
-    typer.echo(f"drawn in {path}")
+def check_plot(path: Path | None, *inputs: Path | None) -> None:
+    """Check the file of a diagram as `check_output_file`. ImportError without matplotlib."""
+    check_output_file(path, ".png", *inputs)
+    if path is not None:
+        require("matplotlib", "plot")
+
+
+def draw(found: Any, path: Path | None) -> None:
+    if path is not None:
+        with replacing(path) as part:
+            found.plot().savefig(part, format="png", dpi=120)
+        typer.echo(f"drawn in {path}")
 
 
 def print_notes(notes: Iterable[str]) -> None:

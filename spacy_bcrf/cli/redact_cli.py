@@ -111,11 +111,7 @@ def redact_cli(
         reached = list(map(show_reached, promises))
         page = partial(render, "redaction.html", title=title, report=leaks, reached=reached)
         write_report(report, {".html": page}, {**leaks.to_json(), "promises": promises})
-        for row in leaks.rows():
-            typer.echo("  ".join(f"{cell:<32}" for cell in row).rstrip())
-        for line in reached:
-            typer.echo(line)
-        typer.echo(f"{report}: {leaks!r}")
+        typer.echo("\n".join([*leaks.lines(), *reached, f"{report}: {leaks!r}"]))
     print_notes([ASSUMPTION])
     if report is not None:
         return f"open {report}"

@@ -11,7 +11,7 @@ from spacy.cli._util import Opt, import_code, parse_config_overrides
 from bcrf.io.atomic import replacing
 from spacy_bcrf.pipeline.config_errors import naming
 
-from .errors import exit_on, spacy_command
+from .errors import spacy_command
 from .options import Code, Seed, TrainingConfig
 from .paths import check_output_file
 
@@ -49,7 +49,7 @@ def tune_cli(
     check_output_file(output, ".cfg", config)
     overrides = parse_config_overrides(ctx.args)
     import_code(code)
-    with exit_on(stopped=f"Stopped. The same command goes on from {state}"), naming(config):
+    with naming(config):
         loaded = load_config(config, overrides=overrides, interpolate=False)
         found = tune(loaded.interpolate(), state, minutes, n_candidates, seed, _print, network)
     best = found.best

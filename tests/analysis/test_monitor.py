@@ -101,7 +101,7 @@ def test_drift_breaks_a_promise_and_names_the_documents_needed(nlp):
         assert found.needed >= 29 and f"Label about {found.needed:,} new documents" in repr(found)
         values = json.loads(json.dumps(found.to_json(), allow_nan=False))
         assert values["measures"]["spans a document"]["new"] > 2
-        assert "<table>" in found._repr_html_() and len(found.plot().axes) == 6
+        assert "<table>" in found._repr_html_()
         found.needed = None  # no number of documents helps that anyone can label
         assert "Train on documents like the new ones, then run `control`" in found.message
         ner.control = Control("recall", ("PER",), (0.01,), 1.0, (0.9,), (0,), unit="document")

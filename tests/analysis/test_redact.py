@@ -139,7 +139,6 @@ def test_leaks_are_counted_by_label_character_and_document(nlp):
     assert json.loads(json.dumps(report.to_json()))["leaks"][0]["label"] is None
     assert "2 of 4 documents with gold spans leak, at most 93.2%" in repr(report)
     assert report.rows()[1][0] == "all" and "<table>" in report._repr_html_()
-    assert len(report.plot().axes) == 1
 
 
 def test_spans_that_may_overlap(nlp):

@@ -28,7 +28,7 @@ from typer.testing import CliRunner
 
 import spacy_bcrf
 from spacy_bcrf.cli import app
-from spacy_bcrf.cli.pages.audit_page import audit_page
+from spacy_bcrf.cli.pages import render
 from spacy_bcrf.cli.pages.lattice_page import lattice_page
 from spacy_bcrf.cli.review.page import fill_page
 from tests.attack.clients import REQUESTS, clients
@@ -303,7 +303,7 @@ def make_pages(model: Path, texts: list[str], labels: list[str]) -> dict[str, st
          "suggestion": {"start": 0, "end": 5, "label": text}}
         for text, kind in product(texts, ["type", "boundary"])
     ]  # fmt: skip
-    found["audit"] = audit_page(texts[0], suspects)
+    found["audit"] = render("audit.html", script="rows.js", title=texts[0], records=suspects)
     pipe = nlp.get_pipe("ner")
     found["lattice"] = lattice_page(pipe, nlp.get_pipe("tagger")(Doc(nlp.vocab, words=texts)))
     documents = [

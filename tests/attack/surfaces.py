@@ -55,7 +55,7 @@ def signs(model: Path, labels: list[str]) -> None:
     DocBin(docs=docs[1::2]).to_disk("more.spacy")
     found = [_read_ents(nlp(doc.text)) for doc in docs]
     for command, last in (
-        (("calibrate", "model", "dev.spacy", "--by", "label", "--no-plot"), "calibrated"),
+        (("calibrate", "model", "dev.spacy", "--by", "label"), "calibrated"),
         (("control", "calibrated", "more.spacy", "--recall", "0.6"), "safe"),
     ):
         code, output = run(*command, "-p", "ner", "-o", last)

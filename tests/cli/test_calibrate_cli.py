@@ -22,18 +22,17 @@ def folder(pipeline, here):
 def test_calibrate_stores_the_temperature_with_the_pipeline(folder):
     before = {p: p.read_bytes() for p in (folder / "model").rglob("*") if p.is_file()}
     result = run("model", "dev.spacy", "-p", "ner", "--inplace")
-    first, raw, fitted, *_ = result.stdout.splitlines()
+    first, header, raw, fitted, *_ = result.stdout.splitlines()
+    assert header.endswith("  expected calibration error")
     assert first == "ner: 18 predictions, 66.67% right"
     assert "18 predictions are few to fit a temperature, which may be far off" in result.stderr
-    assert raw.startswith("before, temperature 1.00: expected calibration error 0.3")
-    assert float(fitted.split()[6]) < 0.15
+    assert raw.startswith("before, temperature 1.00") and raw.split()[-1].startswith("0.3")
+    assert float(fitted.split()[-1]) < 0.15
     nlp = spacy.load("model")
     temperature = nlp.get_pipe("ner").temperature
-    assert f"after, temperature {temperature:.2f}:" in fitted and temperature > 2
+    assert fitted.startswith(f"after, temperature {temperature:.2f} ") and temperature > 2
     assert nlp.get_pipe("tagger").temperature == 1
     after = {p: p.read_bytes() for p in (folder / "model").rglob("*") if p.is_file()}
-    drawn = folder / "model/calibration-ner.png"
-    assert after.pop(drawn).startswith(PNG)
     changed = {path.name for path in after if after[path] != before.get(path)}
     assert changed == {"cfg"}
 
@@ -47,15 +46,14 @@ def test_confidences_after_calibration(folder):
     assert spacy.load("model").get_pipe("ner").temperature == 1
     (ent, _) = spacy.load("calibrated")(text).ents  # `calibrate` turns confidences on
     assert ent._.confidence == pytest.approx(2 / 3, abs=0.1)
-    again = run("calibrated", "dev.spacy", "-p", "ner", "--no-plot", "--inplace")
-    assert not (folder / "calibrated/calibration-ner.png").exists()
-    temperatures = {line.split()[2] for line in again.stdout.splitlines()[1:3]}
+    again = run("calibrated", "dev.spacy", "-p", "ner", "--inplace")
+    temperatures = {line.split()[2] for line in again.stdout.splitlines()[2:4]}
     assert len(temperatures) == 1
 
 
 @pytest.mark.parametrize(
     "name, options",
-    [("calibrate", ("-o", "new", "--no-plot")), ("report", ("-o", "page.html"))],
+    [("calibrate", ("-o", "new")), ("report", ("-o", "page.html"))],
 )
 def test_documents_of_the_training_corpus_are_a_note(folder, name, options):
     config, run = folder / "model/config.cfg", command(name)
@@ -75,29 +73,29 @@ def test_labels_that_the_component_lacks_are_named(folder):
     docs = [*DocBin().from_disk("dev.spacy").get_docs(vocab)]
     docs.append(Doc(vocab, words=["Soup"], ents=["B-FOOD"]))
     DocBin(docs=docs).to_disk("more.spacy")
-    result = run("model", "more.spacy", "-p", "ner", "-o", "calibrated", "--no-plot")
+    result = run("model", "more.spacy", "-p", "ner", "-o", "calibrated")
     note = "Note: ner of model does not have the labels FOOD: all their gold spans are errors."
     assert note in result.stderr.splitlines()
 
 
 def test_calibration_by_label(folder):
     """With few predictions, all labels share one map."""
-    options = ("-p", "ner", "--no-plot", "-o", "calibrated")
+    options = ("-p", "ner", "-o", "calibrated")
     result = run("model", "dev.spacy", "--by", "label", *options)
-    _, _before, _after, by_label, _stored = result.stdout.splitlines()
-    assert by_label.startswith("by label, temperature ") and "calibration error" in by_label
+    *_, by_label, _stored = result.stdout.splitlines()
+    assert by_label.startswith("by label, temperature ")
     pipe = spacy.load("calibrated").get_pipe("ner")
     assert pipe.calibration.by == "label" and pipe.temperature > 2
     assert not pipe.calibration.groups
-    again = run("calibrated", "dev.spacy", "-p", "ner", "--no-plot", "--inplace")
-    assert again.stdout.splitlines()[1].split()[-1] == by_label.split()[-1]
+    again = run("calibrated", "dev.spacy", "-p", "ner", "--inplace")
+    assert again.stdout.splitlines()[2].split()[-1] == by_label.split()[-1]
     assert spacy.load("calibrated").get_pipe("ner").calibration is None
 
 
 def test_calibration_of_a_tagger(folder):
     doc = Doc(spacy.blank("xx").vocab, words=["Ann", "saw", "it"], tags=["N", "", "V"])
     DocBin(docs=[doc] * 5).to_disk("tags.spacy")
-    result = run("model", "tags.spacy", "-p", "tagger", "--no-plot", "-o", "calibrated")
+    result = run("model", "tags.spacy", "-p", "tagger", "-o", "calibrated")
     assert result.stdout.startswith("tagger: 10 predictions, ")
 
 
@@ -106,7 +104,7 @@ def test_preset_entities_count_as_predictions(folder):
     ruler = nlp.add_pipe("entity_ruler", before="ner")
     ruler.add_patterns([{"label": "LOC", "pattern": "saw"}])
     nlp.to_disk("ruled")
-    result = run("ruled", "dev.spacy", "-p", "ner", "--no-plot", "--inplace")
+    result = run("ruled", "dev.spacy", "-p", "ner", "--inplace")
     assert result.stdout.startswith("ner: 27 predictions, 44.44% right")
 
 
@@ -188,7 +186,8 @@ def test_wrong_input_changes_nothing(folder, args, message):
 
 def test_missing_matplotlib_names_the_extra(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = run("model", "dev.spacy", "-p", "ner", "--inplace", exit_code=1)
+    options = "-p", "ner", "--inplace", "--plot", "new.png"
+    result = run("model", "dev.spacy", *options, exit_code=1)
     assert "pip install 'matplotlib'" in result.output
 
 

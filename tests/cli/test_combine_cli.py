@@ -57,10 +57,10 @@ def values(line):
 
 def test_the_result_is_a_pipeline_with_the_summed_potentials(parts):
     result = run("sparse", "neural", "--dev", "dev.spacy", "-o", "both")
-    first, sparse, neural, total, _ = result.stdout.splitlines()
-    assert first == "ner: 36 tokens of dev"
+    first, header, sparse, neural, total, _ = result.stdout.splitlines()
+    assert first == "ner: 36 tokens of dev" and header.endswith("log-likelihood per token")
     (w_sparse, alone_sparse), (w_neural, alone_neural) = values(sparse), values(neural)
-    assert values(total)[0] > max(alone_sparse, alone_neural)
+    assert values(total)[1] > max(alone_sparse, alone_neural)
     nlp = spacy.load("both")
     assert nlp.pipe_names == ["ner"]
     weights = nlp.config["components"]["ner"]["model"]["weights"]

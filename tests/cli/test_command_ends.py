@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import bcrf
 from spacy_bcrf.cli import app
-from spacy_bcrf.cli.errors import RESUMES, exit_on, spacy_command
+from spacy_bcrf.cli.errors import exit_on, spacy_command
 from spacy_bcrf.cli.paths import check_output_file, write_report
 
 CALLS = [
@@ -123,7 +123,7 @@ def test_a_pipeline_is_not_saved_among_other_files(folder, name):
 
 
 def test_ctrl_c_is_reported(capsys):
-    with pytest.raises(typer.Exit) as raised, exit_on(stopped=RESUMES):
+    with pytest.raises(typer.Exit) as raised, exit_on("audit"):
         raise KeyboardInterrupt
     assert raised.value.exit_code == 130
     assert capsys.readouterr().err == "Stopped. The same command goes on from here\n"
@@ -188,7 +188,7 @@ def test_errors_name_the_input(here, pipeline, name):
     DocBin(docs=[Doc(Vocab(), words=["Ann"])] * 3).to_disk(bare)
     empty.write_text("")
     arguments = {
-        "calibrate": (model, bare, "--no-plot"),
+        "calibrate": (model, bare),
         "combine": (model, model, "--dev", bare),
         "control": (model, bare, "--recall", "0.5"),
         "redact": (model, empty, "--threshold", "0.5"),

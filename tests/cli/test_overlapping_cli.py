@@ -90,9 +90,7 @@ def test_report_calibrate_and_control(folder):
     run(folder, "report", "DIR/model", "DIR/dev.spacy", "--output", "DIR/report.html")
     page = (folder / "report.html").read_text()
     assert "<h2>Overlapping" in page and ">nested</th>" in page and ">crossing</th>" not in page
-    run(
-        folder, "calibrate", "DIR/model", "DIR/dev.spacy", "--output", "DIR/calibrated", "--no-plot"
-    )
+    run(folder, "calibrate", "DIR/model", "DIR/dev.spacy", "--output", "DIR/calibrated")
     nlp = spacy.load(folder / "calibrated")
     doc = nlp("University of Oslo grows")
     scores = doc.spans["sc"].attrs["scores"]

@@ -22,7 +22,7 @@ from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from ..loading import annotate_before, find_labeler
-from ..result import Result, make_axes
+from ..result import Result
 from .evidence import GRIDS, Loss, Promise, show_promise, split_level
 from .risk import Floats, estimate_documents, fewest_documents
 
@@ -232,16 +232,6 @@ class Monitored(Result):
     def rows(self) -> list[tuple[str, ...]]:
         cells = [(one.measure, *(f"{x:.3g}" for x in one[1:])) for one in self.comparisons]
         return [Comparison._fields, *cells]
-
-    def plot(self) -> Any:
-        """Return a Matplotlib figure: the distribution of each measure, reference and new."""
-        figure, grid = make_axes(2, 3, width=9, height=6)
-        for axes, (measure, old, new) in zip(grid.ravel(), self.histograms(), strict=False):
-            axes.set_title(measure)
-            axes.stairs(old, label="reference")
-            axes.stairs(new, label="new")
-            axes.legend()
-        return figure
 
     def histograms(self) -> Iterator[tuple[str, list[float], list[float]]]:
         """Yield each measure, and its shares of documents in 40 bins: of the reference and new."""

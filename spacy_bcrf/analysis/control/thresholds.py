@@ -84,10 +84,12 @@ class Controlled(Result):
         return f"Controlled({self.name}: {promised})"
 
     def rows(self) -> list[tuple[str, ...]]:
-        rows = [("labels", "promised", "threshold", "measured", "kept share")]
-        for (labels, value, _), threshold, _, measured, share in self.kept:
-            numbers = f"{value:g}", f"{threshold:.4g}", f"{measured:.4f}", f"{share:.3f}"
-            rows.append((", ".join(labels), *numbers))
+        units = "predictions" if self.kind == "precision" else "gold spans"
+        rows = [("labels", "promised", "threshold", "documents", "measured", f"{units} kept")]
+        for (labels, value, _), threshold, n, measured, share in self.kept:
+            promised = show_promise(self.kind, value, self.unit)
+            numbers = f"{threshold:.4g}", f"{n:,}", f"{measured:.4f}", f"{100 * share:.1f}%"
+            rows.append((", ".join(labels), promised, *numbers))
         return [*rows]
 
     def plot(self) -> Any:

@@ -3,7 +3,9 @@
 import base64
 import hashlib
 import json
+from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup
 
 FOLDER = Path(__file__).parent
+MAX_SPAN = 200
+"""Largest number of characters of one part of a context."""
 
 
 @cache
@@ -23,7 +27,7 @@ def _environment(folder: Path) -> Environment:
         lstrip_blocks=True,
     )
     found.filters["number"] = lambda n: f"{n:,}"
-    found.filters["probability"] = show_probability
+    found.filters |= {"probability": show_probability, "split": split_context}
     return found
 
 
@@ -49,6 +53,23 @@ def show_probability(p: float | None) -> str:
     if p is None:
         return ""
     return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def split_context(example: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a context, shortened: "gold", "predicted", both or none, and the text."""
+    text, offset = example["context"], example["offset"]
+    spans = {
+        name: (span["start"] - offset, span["end"] - offset)
+        for name in ("gold", "predicted")
+        if (span := example[name])
+    }
+    cuts = sorted({0, len(text), *(cut for span in spans.values() for cut in span)})
+    for start, end in pairwise(cuts):
+        names = [name for name, span in spans.items() if span[0] <= start and end <= span[1]]
+        part = text[start:end]
+        if len(part) > MAX_SPAN:
+            part = f"{part[: MAX_SPAN // 2]} … {part[-MAX_SPAN // 2 :]}"
+        yield " ".join(names), part
 
 
 def as_json(data: Any) -> Markup:

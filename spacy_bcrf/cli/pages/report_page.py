@@ -1,7 +1,6 @@
 """HTML page of an evaluation report."""
 
-from collections.abc import Iterator
-from itertools import groupby, islice, pairwise
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
 
@@ -11,8 +10,6 @@ from . import render
 
 MAX_GROUPS = 100
 """Largest number of confusions of a kind on a page. JSON has all."""
-MAX_SPAN = 200
-"""Largest number of characters of one part of a context."""
 
 NOUNS = {"token": "tags", "word": "words", "span": "spans"}
 
@@ -35,22 +32,4 @@ def report_page(report: dict[str, Any]) -> str:
             for _, of_kind in groupby(report["errors"], key=itemgetter("kind"))
             for group in islice(of_kind, MAX_GROUPS)
         ],
-        split=split_context,
     )
-
-
-def split_context(example: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the parts of a context, shortened: "gold", "predicted", both or none, and the text."""
-    text, offset = example["context"], example["offset"]
-    spans = {
-        name: (span["start"] - offset, span["end"] - offset)
-        for name in ("gold", "predicted")
-        if (span := example[name])
-    }
-    cuts = sorted({0, len(text), *(cut for span in spans.values() for cut in span)})
-    for start, end in pairwise(cuts):
-        names = [name for name, span in spans.items() if span[0] <= start and end <= span[1]]
-        part = text[start:end]
-        if len(part) > MAX_SPAN:
-            part = f"{part[: MAX_SPAN // 2]} … {part[-MAX_SPAN // 2 :]}"
-        yield " ".join(names), part
