@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bcrf.chain import SpanTags
+from bcrf.chain import Constraints, SpanTags
 
 Span = tuple[int, int, str]
 """First token, one past the last token, label."""
@@ -46,24 +46,15 @@ class Scheme:
         """All T = 1 + len(labels) * P tags in the order of their ids."""
         return ["O", *(f"{prefix}-{label}" for label in labels for prefix in self.prefixes)]
 
-    def transitions(self, labels: Sequence[str]) -> NDArray[np.bool_]:
-        """Allowed transitions, bool (T, T), `[from, to]`."""
-        codes, _ = self._split_all(labels)
-        allowed = self._may_end[codes][:, None] & ~self._continues[codes]
+    def constraints(self, labels: Sequence[str]) -> Constraints:
+        """The transitions (T, T), `[from, to]`, the first and the last tags (T,) of valid tags."""
+        codes, _ = self._split(np.arange(1 + len(labels) * len(self.prefixes)))
+        start, end = ~self._continues[codes], self._may_end[codes]
+        allowed = end[:, None] & start
         tags = np.arange(1, len(codes)).reshape(len(labels), len(self.prefixes))
         within = self._may_continue[1:, None] & self._continues[1:]
         allowed[tags[:, :, None], tags[:, None, :]] |= within
-        return allowed
-
-    def starts(self, labels: Sequence[str]) -> NDArray[np.bool_]:
-        """Tags that may start a sequence, bool (T,)."""
-        codes, _ = self._split_all(labels)
-        return ~self._continues[codes]
-
-    def ends(self, labels: Sequence[str]) -> NDArray[np.bool_]:
-        """Tags that may end a sequence, bool (T,)."""
-        codes, _ = self._split_all(labels)
-        return self._may_end[codes]
+        return Constraints(allowed, start, end)
 
     def span_tags(self, labels: Sequence[str]) -> SpanTags:
         """Tag ids of the spans of each label."""
@@ -159,10 +150,6 @@ class Scheme:
         """Return prefix codes (0 for O, else 1 + prefix) and label indices (-1 for O)."""
         labels, prefixes = np.divmod(np.asarray(ids, dtype="int32") - 1, len(self.prefixes))
         return np.where(labels < 0, 0, prefixes + 1), labels
-
-    def _split_all(self, labels: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return prefix codes and label indices of all T tags."""
-        return self._split(np.arange(1 + len(labels) * len(self.prefixes)))
 
     # The next three arrays (1 + P,) are indexed by prefix code.
     @property

@@ -282,7 +282,7 @@ class CRF(BaseEstimator):
             return None
         scheme = get_scheme(self.scheme)
         labels = [tag[2:] for tag in tags[1 :: len(scheme.prefixes)]]
-        return Constraints(scheme.transitions(labels), scheme.starts(labels), scheme.ends(labels))
+        return scheme.constraints(labels)
 
     def labels(self) -> list[str]:
         """Return the labels. Raises ValueError before `fit`."""

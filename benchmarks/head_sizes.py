@@ -128,7 +128,7 @@ def to_device(potentials: Potentials, gold: Any, device: str) -> tuple[Potential
         return potentials, gold
     cupy = need("cupy", "cuda12x")
 
-    arrays = potentials.unary, potentials.transitions, potentials.lengths
+    arrays = potentials.arrays
     return Potentials(*map(cupy.asarray, arrays)), cupy.asarray(gold)
 
 

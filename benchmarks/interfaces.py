@@ -138,7 +138,7 @@ def measure_overhead(rounds: int, rng: np.random.Generator) -> list[Row]:
     potentials = random_potentials(n_tags, lengths, rng)
     gold = rng.integers(0, n_tags, len(potentials.unary)).astype("int32")
     ours = Module(potentials, gold)
-    arrays = potentials.unary, potentials.transitions, potentials.lengths
+    arrays = potentials.arrays
     minus, mask = torch.tensor(-1.0), ours.mask
     value = ours.crf(ours.unary, ours.gold, mask)
 

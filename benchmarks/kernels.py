@@ -184,19 +184,19 @@ def draw_calls(
     if allowed is not None:
         potentials.transitions[~allowed] = -np.inf
     gold = rng.integers(tags, size=len(potentials.unary), dtype="int32")
-    arrays = potentials.unary, potentials.transitions, potentials.lengths
+    arrays = potentials.arrays
     value = partial(kernels.sum_product, *arrays, marginals=False)
     return {**kernel_calls(*arrays, gold), "CRF, only the value": value}
 
 
 def allowed_transitions(n_labels: int) -> NDArray[np.bool_]:
     """Return the transitions (T, T) that BILUO allows, T = 4 n_labels + 1."""
-    return BILUO.transitions([str(i) for i in range(n_labels)])
+    return BILUO.constraints([str(i) for i in range(n_labels)]).transitions
 
 
 def range_calls(potentials: Potentials) -> dict[str, Callable[[], object]]:
     """Return a call of each kernel of the third table."""
-    batch = potentials.unary, potentials.transitions, potentials.lengths
+    batch = potentials.arrays
     plain = BregmanOptions(N_ITER, 1.25, None)
     chain, lower = plain._replace(unary="chain"), plain._replace(bound="lower")
     uniform = np.random.default_rng(0).random((1, len(potentials.unary)))

@@ -49,7 +49,7 @@ def measure(name: str, length: int, n_tags: int, device: str) -> dict[str, objec
     xp, wait = array_library(device)
     rng = np.random.default_rng(0)
     drawn = random_potentials(n_tags, np.array([length], dtype="int32"), rng)
-    arrays = (xp.asarray(x) for x in (drawn.unary, drawn.transitions, drawn.lengths))
+    arrays = (xp.asarray(x) for x in drawn.arrays)
     potentials = Potentials(*arrays)
     gold = xp.asarray(rng.integers(n_tags, size=length, dtype="int32"))
     tasks: dict[str, Callable[[], object]] = {

@@ -104,7 +104,7 @@ def time_calls(n_tags: int, lengths: np.ndarray, rounds: int) -> dict[str, objec
 def search(n_tags: int, margin: float, lengths: np.ndarray, rounds: int) -> dict[str, object]:
     """Return a row that compares Dijkstra's algorithm with Viterbi."""
     potentials = draw_potentials(n_tags, lengths, margin)
-    arrays = potentials.unary, potentials.transitions, potentials.lengths
+    arrays = potentials.arrays
     _, _, expanded = kernels.dijkstra(*arrays)
     seconds = interleave(
         {"dijkstra": lambda: dijkstra(potentials), "viterbi": lambda: viterbi(potentials)}, rounds

@@ -106,7 +106,7 @@ def kernel_tasks() -> dict[str, Callable[[], object]]:
     for n_tags in TAGS:
         rng = np.random.default_rng(0)
         potentials = random_potentials(n_tags, np.full(64, 30, dtype="int32"), rng)
-        batch = (potentials.unary, potentials.transitions, potentials.lengths)
+        batch = potentials.arrays
         gold = rng.integers(n_tags, size=len(potentials.unary), dtype="int32")
         options = BregmanOptions(10, 1.25, None)
         tasks[f"CRF marginals, {n_tags} tags"] = partial(kernels.sum_product, *batch, edges="sum")

@@ -74,8 +74,7 @@ class BCRF(Inference):
         return self._project(potentials, edges, bound=bound)
 
     def fused_loss(self, potentials: Potentials, gold: Array) -> Result | None:
-        arrays = potentials.unary, potentials.transitions, potentials.lengths
-        found = kernels.fused_loss(*arrays, gold, self.options())
+        found = kernels.fused_loss(*potentials.arrays, gold, self.options())
         is_single = potentials.unary.dtype == "float32" and potentials.xp is not np
         if found is None and is_single and gold.dtype == bool:
             # Partial gold of a GPU is computed in float64, see `cuda.projections.JUDGED`.
@@ -137,8 +136,7 @@ class BCRF(Inference):
 
     def _project(self, potentials: Potentials, edges: Edges = "none", **more: Any) -> Result:
         """more: further `BregmanOptions`."""
-        arrays = potentials.unary, potentials.transitions, potentials.lengths
-        return kernels.bregman(*arrays, self.options(**more), edges=edges)
+        return kernels.bregman(*potentials.arrays, self.options(**more), edges=edges)
 
     def options(self, **more: Any) -> kernels.BregmanOptions:
         """Return the options of the kernels. more: further ones."""

@@ -7,7 +7,7 @@ from bcrf.kernels import Array, Edges, Result
 
 from .inference import Inference, Side
 from .potentials import Potentials
-from .search import best_labeling
+from .search import viterbi
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,13 @@ class CRF(Inference):
     """
 
     def infer(self, potentials: Potentials, edges: Edges = "none", bound: Side = "upper") -> Result:
-        arrays = potentials.unary, potentials.transitions, potentials.lengths
-        return kernels.sum_product(*arrays, edges=edges)
+        return kernels.sum_product(*potentials.arrays, edges=edges)
 
     def values(self, potentials: Potentials) -> Array:
-        arrays = potentials.unary, potentials.transitions, potentials.lengths
-        return kernels.sum_product(*arrays, marginals=False).value
+        return kernels.sum_product(*potentials.arrays, marginals=False).value
 
     def fused_loss(self, potentials: Potentials, gold: Array) -> Result | None:
-        arrays = potentials.unary, potentials.transitions, potentials.lengths
-        return kernels.fused_loss(*arrays, gold)
+        return kernels.fused_loss(*potentials.arrays, gold)
 
     def to_crf(self, potentials: Potentials) -> Potentials:
         """Return the potentials themselves."""
@@ -52,4 +49,4 @@ class CRF(Inference):
 
     def decode(self, potentials: Potentials) -> Array:
         """Return the most probable labeling, int32 (N,)."""
-        return best_labeling(potentials)
+        return viterbi(potentials)[0]

@@ -21,7 +21,7 @@ class GoldLattice:
         check_gold(potentials, gold)
         t = potentials.unary.shape[1]
         if gold.dtype != bool:
-            low, high = _extent(gold)
+            low, high = (int(gold.min()), int(gold.max())) if len(gold) else (0, -1)
             if low < UNKNOWN or high >= t:
                 token = int(((gold < UNKNOWN) | (gold >= t)).argmax())
                 raise ValueError(
@@ -59,9 +59,8 @@ class GoldLattice:
         O(N T^2), or O(N) for complete gold.
         """
         if self.tags is not None:
-            return self.tags, path_scores(self._potentials, self.tags)
-        restricted = self._potentials.restrict(self.allowed)
-        return kernels.max_product(restricted.unary, restricted.transitions, restricted.lengths)
+            return self.tags, kernels.path_scores(*self._potentials.arrays, self.tags)
+        return kernels.max_product(*self._potentials.restrict(self.allowed).arrays)
 
 
 def check_gold(potentials: Potentials, gold: Array) -> None:
@@ -76,15 +75,3 @@ def check_gold(potentials: Potentials, gold: Array) -> None:
         raise ValueError(
             f"gold must be int32 {(n,)} or bool {(n, t)}, got {gold.dtype} {gold.shape}"
         )
-
-
-def _extent(gold: Array) -> tuple[int, int]:
-    """Return the smallest and the largest tag, 0 and -1 without tokens."""
-    if gold.dtype == "int32" and gold.flags.c_contiguous:
-        return kernels.extent(gold)
-    return (int(gold.min()), int(gold.max())) if len(gold) else (0, -1)
-
-
-def path_scores(potentials: Potentials, tags: Array) -> Array:
-    """Return the score (B,) of one labeling, int32 (N,); -inf if it uses a forbidden score."""
-    return kernels.path_scores(potentials.unary, potentials.transitions, potentials.lengths, tags)

@@ -158,29 +158,22 @@ class Inference(ABC):
             return found.value, potentials.gradient(*unary_and_edges(found))
         lattice = GoldLattice(potentials, gold)
         edges: Edges = "sum" if potentials.transitions.ndim == 2 else "each"
-        if lattice.tags is not None:
-            free = self.infer(potentials, edges)
-            losses, (d_unary, d_transitions) = free.value, unary_and_edges(free)
-            scores = kernels.subtract_labeling(
-                potentials.unary,
-                potentials.transitions,
-                potentials.lengths,
-                lattice.tags,
-                losses,
-                d_unary,
-                d_transitions,
-            )
-            raise_infeasible(scores, "gold")
-            return finite(losses), potentials.gradient(d_unary, d_transitions)
-        target = self.infer(potentials.restrict(lattice.allowed), edges, "lower")
-        raise_infeasible(target.value, "gold")
+        target: Result | None = None
+        if lattice.tags is None:
+            target = self.infer(potentials.restrict(lattice.allowed), edges, "lower")
+        scores = lattice.best()[1] if target is None else target.value
+        raise_infeasible(scores, "gold")
         free = self.infer(potentials, edges)
-        losses = free.value - target.value
-        losses[lattice.unknown] = 0
-        d_unary, d_transitions = unary_and_edges(free)
-        target_unary, target_edges = unary_and_edges(target)
-        d_unary -= target_unary
-        d_transitions -= target_edges
+        losses, (d_unary, d_transitions) = free.value - scores, unary_and_edges(free)
+        if target is not None:
+            losses[lattice.unknown] = 0
+            target_unary, target_edges = unary_and_edges(target)
+            d_unary -= target_unary
+            d_transitions -= target_edges
+        elif lattice.tags is not None:
+            minus_one = potentials.xp.full((len(losses), 1), -1, dtype=losses.dtype)
+            features = lattice.tags[None], minus_one, potentials.lengths
+            kernels.add_features(*features, d_unary, d_transitions)
         losses = finite(potentials.xp.maximum(losses, 0))
         return losses, potentials.gradient(d_unary, d_transitions)
 
@@ -189,6 +182,13 @@ def divide(xp: ModuleType, x: Array, probabilities: Array) -> Array:
     """Return x / probabilities, 0 where a probability has underflowed."""
     is_normal = probabilities > xp.finfo(probabilities.dtype).tiny
     return xp.where(is_normal, x, 0) / xp.where(is_normal, probabilities, 1)
+
+
+def expect(xp: ModuleType, probabilities: Array, values: Array) -> Array:
+    """Sum probability * value by row, in float64. Probability 0 adds 0, even to infinity."""
+    possible = probabilities > 0
+    products = xp.where(possible, probabilities, 0) * xp.where(possible, values, 0)
+    return products.sum(axis=tuple(range(1, products.ndim)), dtype="float64")
 
 
 def unary_and_edges(result: Result) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ from bcrf import kernels
 from bcrf.kernels import Array
 
 from .fully_factorized import FullyFactorized
-from .gold import UNKNOWN, GoldLattice, path_scores
+from .gold import UNKNOWN, GoldLattice
 from .inference import divide
 from .potentials import Potentials, check_numbers, finite, raise_infeasible
 
@@ -48,9 +48,7 @@ class MeanField(FullyFactorized):
             raise ValueError(f"n_iter must be at least 1, got {self.n_iter}")
 
     def infer_tags(self, potentials: Potentials) -> tuple[Array, Array]:
-        result = kernels.mean_field(
-            potentials.unary, potentials.transitions, potentials.lengths, self.n_iter
-        )
+        result = kernels.mean_field(*potentials.arrays, self.n_iter)
         return result.value, result.unary
 
     def log_tag_probabilities(self, potentials: Potentials) -> Array:
@@ -87,12 +85,10 @@ class MeanField(FullyFactorized):
         lattice = GoldLattice(potentials, gold)
         tags = _complete_tags(potentials, lattice)
         # `path_scores` needs a tag for every token. The next line ignores unknown sequences.
-        scores = path_scores(potentials, tags.clip(min=0))
+        scores = kernels.path_scores(*potentials.arrays, tags.clip(min=0))
         raise_infeasible(potentials.xp.where(lattice.unknown, 0, scores), "gold")
-        losses, d_unary, d_transitions = kernels.mean_field_loss(
-            potentials.unary, potentials.transitions, potentials.lengths, tags, self.n_iter
-        )
-        return finite(losses), potentials.with_scores(d_unary, d_transitions)
+        losses, *gradient = kernels.mean_field_loss(*potentials.arrays, tags, self.n_iter)
+        return finite(losses), potentials.with_scores(*gradient)
 
 
 def _complete_tags(potentials: Potentials, lattice: GoldLattice) -> Array:

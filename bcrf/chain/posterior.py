@@ -12,6 +12,7 @@ from bcrf import kernels
 from bcrf.kernels import Array
 
 from .crf import CRF
+from .inference import expect
 from .potentials import Potentials, finite, raise_infeasible
 
 
@@ -29,7 +30,7 @@ def entropy(potentials: Potentials) -> Array:
     >>> entropy(w).round(3).tolist()
     [1.164]
     """
-    entropies = kernels.entropy(potentials.unary, potentials.transitions, potentials.lengths)
+    entropies = kernels.entropy(*potentials.arrays)
     raise_infeasible(entropies, "allowed")
     return entropies
 
@@ -60,11 +61,11 @@ def kl_divergence(p: Potentials, q: Potentials) -> Array:
     p, q = p.astype("float64"), q.astype("float64")
     marginals = CRF().marginals(p, edges=True)
     # E_p[log p - log q], score by score, so that equal scores cancel before the sum.
-    costs = _expectations(xp, marginals.unary, p.unary - _finite(xp, q.unary, p.unary))
+    costs = expect(xp, marginals.unary, p.unary - _finite(xp, q.unary, p.unary))
     at = p.inner_edges
     edges = marginals.edges[at]  # type: ignore[index]
     w_p, w_q = (_edge_scores(potentials, at) for potentials in (p, q))
-    costs[at] += _expectations(xp, edges, w_p - _finite(xp, w_q, w_p))
+    costs[at] += expect(xp, edges, w_p - _finite(xp, w_q, w_p))
     total = xp.bincount(p.segment_ids, costs, len(p.lengths))
     finite(xp.where(xp.isposinf(total), 0, total))
     difference = CRF().log_partition(q) - CRF().log_partition(p)
@@ -89,7 +90,7 @@ def sample(potentials: Potentials, n: int, rng: np.random.Generator) -> Array:
         raise TypeError(f"rng must be a Generator, as numpy.random.default_rng(0), got {rng!r}")
     CRF().log_partition(potentials)
     uniform = potentials.xp.asarray(rng.random((n, len(potentials.unary))))
-    return kernels.sample(potentials.unary, potentials.transitions, potentials.lengths, uniform)
+    return kernels.sample(*potentials.arrays, uniform)
 
 
 def _edge_scores(potentials: Potentials, edges: Array) -> Array:
@@ -102,13 +103,6 @@ def _edge_scores(potentials: Potentials, edges: Array) -> Array:
 def _finite(xp: Array, scores: Array, others: Array) -> Array:
     """Replace -inf by 0 if the other score is -inf too, since their difference would be NaN."""
     return xp.where(xp.isneginf(scores) & xp.isneginf(others), 0, scores)
-
-
-def _expectations(xp: Array, probabilities: Array, values: Array) -> Array:
-    """Sum probability * value by row, in float64. Probability 0 adds 0, even to infinity."""
-    possible = probabilities > 0
-    products = xp.where(possible, probabilities, 0) * xp.where(possible, values, 0)
-    return products.sum(axis=tuple(range(1, products.ndim)), dtype="float64")
 
 
 def _shorten(lengths: Array) -> str:

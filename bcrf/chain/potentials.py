@@ -171,6 +171,11 @@ class Potentials:
         has_next[self.ends] = False
         return self.xp.flatnonzero(has_next)
 
+    @property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """The first arguments of the kernels: unary, transitions and lengths."""
+        return self.unary, self.transitions, self.lengths
+
     def restrict(self, allowed: Array) -> Potentials:
         """Return these potentials with -inf for every tag that `allowed`, bool (N, T), excludes."""
         if allowed.shape != self.unary.shape:
@@ -187,8 +192,7 @@ class Potentials:
             return self
         xp, unary = self.xp, self.unary.copy()
         forbidden = unary.dtype.type("-inf")
-        starts, ends = boundaries(self.lengths)
-        for tokens, allowed in (starts, constraints.start), (ends, constraints.end):
+        for tokens, allowed in (self.starts, constraints.start), (self.ends, constraints.end):
             unary[tokens] = xp.where(xp.asarray(allowed), unary[tokens], forbidden)
         allowed = xp.asarray(constraints.transitions)
         return self.gradient(unary, xp.where(allowed, self.transitions, forbidden))

@@ -31,11 +31,6 @@ def viterbi(potentials: Potentials, gold: Array | None = None) -> tuple[Array, A
     return tags, scores
 
 
-def best_labeling(potentials: Potentials) -> Array:
-    """Return the best labeling, int32 (N,), see `viterbi`."""
-    return viterbi(potentials)[0]
-
-
 def feasible(potentials: Potentials, gold: Array | None = None) -> Array:
     """Return which sequences have a labeling that the potentials and `gold` allow, bool (B,).
 
@@ -64,7 +59,7 @@ def dijkstra(potentials: Potentials) -> tuple[Array, Array]:
     >>> tags.tolist(), scores.tolist()
     ([0, 1], [2.0])
     """
-    tags, scores, _ = kernels.dijkstra(potentials.unary, potentials.transitions, potentials.lengths)
+    tags, scores, _ = kernels.dijkstra(*potentials.arrays)
     raise_infeasible(scores, "allowed")
     return tags, scores
 
@@ -108,11 +103,10 @@ def nbest_arrays(
     Missing labelings have the score -inf. Options: see `nbest`.
     """
     check_search(n, search, beam_width)
-    arrays = potentials.unary, potentials.transitions, potentials.lengths
     if search == "astar":
-        tags, scores = kernels.nbest(*arrays, n)
+        tags, scores = kernels.nbest(*potentials.arrays, n)
     else:
-        tags, scores = kernels.beam_search(*arrays, n, beam_width)
+        tags, scores = kernels.beam_search(*potentials.arrays, n, beam_width)
     raise_infeasible(scores[:, 0], "allowed")
     return tags, scores
 
@@ -148,10 +142,10 @@ def minimum_risk(potentials: Potentials, marginals: Array) -> Array:
     if (potentials.transitions > forbidden).all():
         return unary.argmax(axis=1).astype("int32")
     transitions = xp.where(potentials.transitions > forbidden, 0, forbidden)
-    return best_labeling(potentials.with_scores(unary, transitions))
+    return viterbi(potentials.with_scores(unary, transitions))[0]
 
 
 def _best(potentials: Potentials, gold: Array | None) -> tuple[Array, Array]:
     if gold is not None:
         return GoldLattice(potentials, gold).best()
-    return kernels.max_product(potentials.unary, potentials.transitions, potentials.lengths)
+    return kernels.max_product(*potentials.arrays)

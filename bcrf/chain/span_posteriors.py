@@ -138,9 +138,7 @@ def stretch_posteriors(potentials: Potentials, tag: int, starts: Array, ends: Ar
     _check_spans(potentials, starts, ends)
     xp = potentials.xp
     tags = xp.array([tag], dtype="int32")
-    unary, pairs = kernels.pair_marginals(
-        potentials.unary, potentials.transitions, potentials.lengths, tags, tags
-    )
+    unary, pairs = kernels.pair_marginals(*potentials.arrays, tags, tags)
     tiny = xp.finfo(unary.dtype).tiny
     at = xp.maximum(unary[:, tag], tiny).astype("float64")
     # Log-probability of the next token's tag given this token's. An impossible step counts apart:
@@ -171,14 +169,8 @@ class _TagChain:
         # `step` computes a pair's index from its arguments in this order.
         heads = xp.concatenate([tags.inside, tags.inside, tags.first, tags.first])
         tails = xp.concatenate([tags.inside, tags.last, tags.inside, tags.last])
-        self._heads = heads.astype("int32")
-        self.unary, self._pairs = kernels.pair_marginals(
-            potentials.unary,
-            potentials.transitions,
-            potentials.lengths,
-            self._heads,
-            tails.astype("int32"),
-        )
+        self._heads, tails = heads.astype("int32"), tails.astype("int32")
+        self.unary, self._pairs = kernels.pair_marginals(*potentials.arrays, self._heads, tails)
         self._n_labels = len(tags.first)
         self._has_open_end = bool((tags.last == tags.inside).any())
         if not (self.unary.sum(axis=1) > 0).all():

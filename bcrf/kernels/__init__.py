@@ -49,7 +49,6 @@ __all__ = [
     "clear_path_counts",
     "dijkstra",
     "entropy",
-    "extent",
     "fused_loss",
     "gram_matrices",
     "hildreth",
@@ -65,7 +64,6 @@ __all__ = [
     "plan",
     "sample",
     "set_threads",
-    "subtract_labeling",
     "sum_product",
     "take_errors",
 ]
@@ -196,41 +194,6 @@ def add_features(tags: Array, weights: Array, lengths: Array, node: Array, edge:
     _check_output("node", node, xp, dtype, node.shape)
     _check_output("edge", edge, xp, dtype, (t, t), (n_tokens, t, t))
     _backend(xp).add_features(xp, tags, weights, lengths, node, edge)
-
-
-def subtract_labeling(
-    unary: Array,
-    transitions: Array,
-    lengths: Array,
-    tags: Array,
-    value: Array,
-    node: Array,
-    edge: Array,
-) -> Array:
-    """Turn values and marginals into the losses of one labeling and their gradient, in place.
-
-    Subtracts the labeling's scores from `value` (B,), at most down to 0, and its features from
-    `node` (N, T) and `edge`, which has the shape of the transitions. tags: int32 (N,). Returns the
-    scores (B,); -inf for a forbidden labeling. O(N + T^2) time.
-    """
-    xp = _check_batch(unary, transitions, lengths)
-    _check_output("value", value, xp, unary.dtype, lengths.shape)
-    scores = path_scores(unary, transitions, lengths, tags)
-    minus_one = xp.full((len(lengths), 1), -1, dtype=unary.dtype)
-    add_features(tags[None], minus_one, lengths, node, edge)
-    value -= scores
-    xp.maximum(value, 0, out=value)
-    return scores
-
-
-def extent(ids: Array) -> tuple[int, int]:
-    """Smallest and largest number of an int32 array (N,), or 0 and -1 if it is empty."""
-    xp = array_module(ids, "ids")
-    _check_array("ids", ids, xp, _INT32, (None,))
-    if xp is np:
-        low, high = _backend(np).extent(xp, ids)
-        return low, high
-    return (int(ids.min()), int(ids.max())) if len(ids) else (0, -1)
 
 
 def gram_matrices(tags: Array, lengths: Array, n_tags: int, shared: bool) -> Array:

@@ -1,5 +1,7 @@
 """The loss of a corpus and its gradient with respect to the weights of a sparse linear chain."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +14,7 @@ _BLOCK = 512  # sums that a call of the kernel lays out at a time
 
 
 class CorpusLoss:
-    """Sum over all sequences of the negative log-likelihood of their known labels.
+    """Sum over all sequences of the losses of their known labels, by default -log p.
 
     T labels and A attributes have weights (T + 3 + A, stride), see `OnlineLearner.weights`.
     """
@@ -24,10 +26,12 @@ class CorpusLoss:
         sizes: tuple[int, int],
         constraints: Constraints | None = None,
         kept: NDArray[np.bool_] | None = None,
+        objective: Any = CRF(),  # noqa: B008 (immutable)
     ) -> None:
         """gold: int32 (N,), -1 for unknown. sizes: T and A. kept: (T + 3 + A, T), the weights that
-        learn; None lets all learn.
+        learn; None lets all learn. objective: of `chain`.
         """
+        self._objective = objective
         self._batch, self._gold, self._constraints, self._kept = batch, gold, constraints, kept
         self.n_tags, self.n_attributes = sizes
         self.stride = -(-self.n_tags // 8) * 8
@@ -74,7 +78,7 @@ class CorpusLoss:
         potentials = Potentials.unchecked(
             unary.astype("float64"), weights[:n, :n].astype("float64"), self._batch.lengths
         )
-        losses, slopes = CRF().loss(potentials.constrain(self._constraints), self._gold)
+        losses, slopes = self._objective.loss(potentials.constrain(self._constraints), self._gold)
         gradient = np.zeros_like(weights)
         gradient[:n, :n] = slopes.transitions
         gradient[n, :n] = slopes.unary.sum(axis=0)

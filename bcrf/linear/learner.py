@@ -201,7 +201,8 @@ class OnlineLearner:
         # weights that the kernel waits for.
         self._weights: NDArray[np.float32] | None = None
         self._last_good = np.zeros((0, self.stride), dtype="float32")
-        self._pairs = np.zeros((0, n_tags), dtype="int32")
+        self.pairs = np.zeros((0, n_tags), dtype="int32")
+        """The features (T + 1, T) of `set_pairs`; (0, T) in a first-order chain."""
 
     @property
     def _learner(self) -> Any:
@@ -225,12 +226,7 @@ class OnlineLearner:
             raise ValueError(f"pairs of tags need order = 2, got order = {self.settings.order}")
         self._learner.resize(self.n_features)
         self._learner.set_pairs(pairs, LEAST_MARGINAL)
-        self._pairs = pairs
-
-    @property
-    def pairs(self) -> NDArray[np.int32]:
-        """The features (T + 1, T) of `set_pairs`; (0, T) in a first-order chain."""
-        return self._pairs
+        self.pairs = pairs
 
     @property
     def n_features(self) -> int:
@@ -430,12 +426,12 @@ class OnlineLearner:
         """
         from bcrf.kernels.sparse import correct
 
-        if not (len(self._pairs) and len(potentials.unary)):
+        if not (len(self.pairs) and len(potentials.unary)):
             return potentials
-        arrays = potentials.unary, potentials.transitions, potentials.lengths
+        arrays = potentials.arrays
         marginals: Any = kernels.sum_product(*arrays).unary
         best, _ = kernels.max_product(*arrays)
-        found = correct(self.weights, self._pairs, *arrays, marginals, best, LEAST_MARGINAL)
+        found = correct(self.weights, self.pairs, *arrays, marginals, best, LEAST_MARGINAL)
         return potentials.with_scores(*found)
 
 

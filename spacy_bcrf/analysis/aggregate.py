@@ -16,7 +16,7 @@ from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 from tqdm import tqdm
 
-from bcrf.chain import CRF, Constraints, Potentials, entropy, span_posteriors, viterbi
+from bcrf.chain import CRF, Potentials, entropy, span_posteriors, viterbi
 from bcrf.chain.annotators import NEAR_COPY, SPANS, VoteModel, Votes, fit_votes
 from bcrf.schemes import get_scheme
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, is_first, read_docs, split_spans
@@ -291,9 +291,7 @@ def _fit(
             f"maps drop {n_dropped:,} spans; nothing can be learned"
         )
     known = np.concatenate([part.tags for part in parts])
-    constraints = Constraints(
-        SCHEME.transitions(labels), SCHEME.starts(labels), SCHEME.ends(labels)
-    )
+    constraints = SCHEME.constraints(labels)
 
     def fit(by_part: Iterable[Sequence[Votes]]) -> VoteModel:
         votes = [Votes.join(of_source) for of_source in zip(*by_part, strict=True)]

@@ -45,14 +45,13 @@ class EntityTags:
         prefixes = scheme.prefixes
         self.labels = list(labels)
         self.span_tags = scheme.span_tags(labels)
-        self.transitions = scheme.transitions(labels)
-        self.may_start = scheme.starts(labels)
-        self.may_end = scheme.ends(labels)
+        self.constraints = scheme.constraints(labels)
+        self.transitions, self.may_start, may_end = vars(self.constraints).values()
         self._continues = ~self.may_start
         may_continue = (self.transitions & self._continues).any(axis=1)
         # A BIO tag leaves open whether its entity ends. The next tag decides.
-        self.is_end_open = bool((self.may_end & may_continue).any())
-        self._is_edge = self.may_start | (self.may_end & ~may_continue)
+        self.is_end_open = bool((may_end & may_continue).any())
+        self._is_edge = self.may_start | (may_end & ~may_continue)
         self._is_edge[0] = False
         # Prefix by (does the token continue its entity, does the entity continue after it).
         self._prefix = np.array(

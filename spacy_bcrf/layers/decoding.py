@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials, Unstructured, minimum_risk
-from bcrf.chain.search import best_labeling
 from bcrf.kernels import Array
 
 Decoder = Callable[[Potentials], Array]
@@ -35,7 +34,7 @@ _BCRF = re.compile(
 def get_decoder(name: str, objective: object) -> Decoder:
     """Return a decoder of DECODERS, "mbr" by the head's objective. ValueError lists the names."""
     if name == "viterbi":
-        return best_labeling
+        return CRF().decode
     if name == "argmax":
         return Unstructured().decode
     if name == "mbr":

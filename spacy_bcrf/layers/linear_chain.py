@@ -172,8 +172,7 @@ def forward(
     def backprop(gradient: Potentials) -> list[Doc]:
         if step is None:
             raise ValueError("a prediction has no gradient; call begin_update in place of predict")
-        arrays = (gradient.unary, gradient.transitions, gradient.lengths)
-        step(Potentials(*map(to_numpy, arrays)))
+        step(Potentials(*map(to_numpy, gradient.arrays)))
         return []
 
     return potentials, backprop

@@ -133,7 +133,7 @@ def forward(
         *(call_part(part, docs, is_train, constraints) for part in model.layers), strict=True
     )
     # A sparse chain computes on the CPU.
-    arrays = ([*map(ops.asarray, (p.unary, p.transitions, p.lengths)), ops.xp] for p in found)
+    arrays = ([*map(ops.asarray, p.arrays), ops.xp] for p in found)
     parts = [Potentials.deferred(*of_part) for of_part in arrays]
 
     def backprop(gradient: Potentials) -> list[Doc]:

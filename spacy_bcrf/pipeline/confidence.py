@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from spacy.attrs import IDX, LENGTH  # type: ignore[import-not-found]
 from spacy.tokens import Doc
 
+from bcrf import kernels
 from bcrf.chain import CRF, Potentials, entropy
-from bcrf.chain.gold import path_scores
 from spacy_bcrf.annotation.arrays import UNKNOWN, split_spans
 from spacy_bcrf.annotation.extensions import UserData, make_key
 
@@ -127,7 +127,7 @@ def _annotate_probability(predicted: Predicted, user_data: list[UserData]) -> No
     docs, lengths, posterior, tags, codec, ops, _ = predicted
     tags = codec.kept(docs, tags)
     labeling = ops.asarray(tags.clip(min=0))
-    logs = path_scores(posterior, labeling) - CRF().log_partition(posterior)
+    logs = kernels.path_scores(*posterior.arrays, labeling) - CRF().log_partition(posterior)
     values = np.exp(by_document(ops.to_numpy(logs), codec)).clip(max=1).tolist()
     by_doc = np.split(tags, codec.n_chains * lengths.cumsum()[:-1])
     for data, value, of_doc in zip(user_data, values, by_doc, strict=True):

@@ -44,16 +44,6 @@ def valid_calls() -> Iterator[tuple[Callable[..., Any], Arguments]]:
             yield kernels.beam_search, {**batch, "n": 2, "width": 3}
             yield kernels.dijkstra, batch
             yield kernels.path_scores, {**batch, "tags": tags[0]}
-            yield (
-                kernels.subtract_labeling,
-                {
-                    **batch,
-                    "tags": tags[0],
-                    "value": np.ones(3, dtype),
-                    "node": batch["unary"].copy(),
-                    "edge": batch["transitions"].copy(),
-                },
-            )
             yield kernels.bregman, {**batch, "options": BregmanOptions(3, None, None)}
             yield kernels.mean_field, {**batch, "n_iter": 2}
             yield kernels.mean_field_loss, {**batch, "gold": tags[0], "n_iter": 2}

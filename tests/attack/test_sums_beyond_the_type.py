@@ -6,11 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from bcrf import chain
+from bcrf import chain, kernels
 from bcrf.chain import CRF, Potentials, SpanTags
 from bcrf.chain.distillation import distillation_loss
 from bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
-from bcrf.chain.gold import path_scores
 from bcrf.chain.potentials import NotFiniteError
 from bcrf.chain.search import nbest_arrays
 from bcrf.chain.span_posteriors import stretch_posteriors
@@ -68,7 +67,7 @@ def calls(w):
     yield from (partial(chain.kl_divergence, *pair) for pair in ((w, w), (w, zero), (zero, w)))
     yield from (partial(f, w) for f in (chain.viterbi, chain.dijkstra))
     yield from (partial(nbest_arrays, w, 3, search, 5) for search in ("astar", "beam"))
-    yield partial(path_scores, w, GOLD)
+    yield partial(kernels.path_scores, *w.arrays, GOLD)
     yield partial(chain.span_posteriors, w, TAGS, *spans, np.array([0, 0]))
     yield partial(chain.span_candidates, w, TAGS, 0.2)
     yield partial(stretch_posteriors, w, 0, *spans)

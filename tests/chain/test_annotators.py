@@ -5,12 +5,12 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from bcrf.chain import Constraints, viterbi
+from bcrf.chain import viterbi
 from bcrf.chain.annotators import Votes, fit_votes
 from bcrf.schemes import BILUO
 
 LABELS = ["A", "B"]
-CONSTRAINTS = Constraints(BILUO.transitions(LABELS), BILUO.starts(LABELS), BILUO.ends(LABELS))
+CONSTRAINTS = BILUO.constraints(LABELS)
 TAGS = BILUO.span_tags(LABELS)
 SOURCES = [(0.5, 0.95, 1.0), (0.4, 0.9, 1.0), (0.3, 0.95, 0.6), (0.3, 0.6, 1.0)]
 """Share of entities that a source finds, its share of right labels, and of right boundaries."""

@@ -27,10 +27,10 @@ def batches(draw):
     shared = draw(st.booleans())
     unary = rng.normal(0, 2, (n, t))
     stops = lengths.cumsum()
-    unary[np.ix_((stops - lengths)[lengths > 0], ~scheme.starts(labels))] = -np.inf
-    unary[np.ix_((stops - 1)[lengths > 0], ~scheme.ends(labels))] = -np.inf
+    unary[np.ix_((stops - lengths)[lengths > 0], ~scheme.constraints(labels).start)] = -np.inf
+    unary[np.ix_((stops - 1)[lengths > 0], ~scheme.constraints(labels).end)] = -np.inf
     transitions = rng.normal(0, 1, (t, t) if shared else (n, t, t))
-    transitions[..., ~scheme.transitions(labels)] = -np.inf
+    transitions[..., ~scheme.constraints(labels).transitions] = -np.inf
     return scheme, labels, Potentials(unary, transitions, lengths)
 
 
@@ -81,8 +81,8 @@ def test_long_spans_of_large_scores(scheme):
     unary = np.zeros((1000, len(scheme.tags(["A"]))), "float32")
     unary[:, tags.inside[0]] = 50
     unary[0, tags.first[0]] = unary[-1, tags.last[0]] = 100
-    unary[0, ~scheme.starts(["A"])] = unary[-1, ~scheme.ends(["A"])] = -np.inf
-    transitions = np.where(scheme.transitions(["A"]), 0, -np.inf).astype("float32")
+    unary[0, ~scheme.constraints(["A"]).start] = unary[-1, ~scheme.constraints(["A"]).end] = -np.inf
+    transitions = np.where(scheme.constraints(["A"]).transitions, 0, -np.inf).astype("float32")
     batch = Potentials(unary, transitions, np.array([1000], "int32"))
     found = span_candidates(batch, tags, 0.5)
     assert [part.tolist() for part in found[:3]] == [[0], [1000], [0]]

@@ -10,7 +10,7 @@ import spacy
 from shim_calls import pytest_runtest_call  # noqa: F401
 from skweak import generative
 
-from bcrf.chain import CRF, Constraints
+from bcrf.chain import CRF
 from bcrf.chain.annotators import Votes, fit_votes
 from bcrf.schemes import get_scheme, read_spans
 
@@ -58,9 +58,9 @@ def fit(model, all_obs, **options):
     model.votes = None
     if any(len(of_source.starts) for of_source in joined):
         scheme = get_scheme(model.prefixes)
-        allowed = [x(labels) for x in (scheme.transitions, scheme.starts, scheme.ends)]
+        allowed = scheme.constraints(labels)
         lengths = np.array([len(obs) for obs in all_obs], dtype="int32")
-        model.votes = fit_votes(joined, lengths, scheme.span_tags(labels), Constraints(*allowed))
+        model.votes = fit_votes(joined, lengths, scheme.span_tags(labels), allowed)
 
 
 def aggregate(model, obs):

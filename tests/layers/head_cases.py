@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from thinc.api import Model, NumpyOps
 
-from bcrf.chain import Constraints
 from bcrf.schemes import BILUO
 from spacy_bcrf.layers.head import Transitions
 from spacy_bcrf.layers.heads import BCRF, CRF, MIRA, SAPO, MeanField, Perceptron, Unstructured
@@ -102,4 +101,4 @@ def random_vectors(rng, dtype="float32"):
 
 def biluo_constraints(labels):
     """Return the hard constraints of BILUO."""
-    return Constraints(BILUO.transitions(labels), BILUO.starts(labels), BILUO.ends(labels))
+    return BILUO.constraints(labels)

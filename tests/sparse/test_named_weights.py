@@ -5,8 +5,8 @@ import pytest
 from spacy.lang.en import English
 from spacy.tokens import Doc, Token
 
+from bcrf import kernels
 from bcrf.chain import CRF, viterbi
-from bcrf.chain.gold import path_scores
 from bcrf.linear.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.named_weights import (
@@ -100,7 +100,8 @@ def test_reasons_add_up_to_the_difference_of_scores(chain, docs):
             assert choice.tag == best[i] != choice.rival
             other = best.copy()
             other[i] = choice.rival
-            difference = path_scores(potentials, best) - path_scores(potentials, other)
+            scores = [kernels.path_scores(*potentials.arrays, tags) for tags in (best, other)]
+            difference = scores[0] - scores[1]
             total = sum(value for _, value in choice.reasons)
             assert total == pytest.approx(float(difference[0]), abs=1e-4)
             sizes = [abs(value) for _, value in choice.reasons]

@@ -10,7 +10,7 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from bcrf.chain import Constraints, Potentials, SpanTags, span_candidates, span_posteriors
+from bcrf.chain import Potentials, SpanTags, span_candidates, span_posteriors
 from bcrf.chain.span_posteriors import stretch_posteriors
 from bcrf.schemes import get_scheme
 from spacy_bcrf.annotation.arrays import (
@@ -72,9 +72,7 @@ class SpanCodec(Codec):
         self._label_values = [strings.add(label) for label in labels]
         self.entities = EntityTags(self.scheme, labels, self._label_values)
         self.tags = self.scheme.tags(labels)
-        self.constraints = Constraints(
-            self.entities.transitions, self.entities.may_start, self.entities.may_end
-        )
+        self.constraints = self.entities.constraints
 
     def trim(self, values: Values, examples: Sequence[Example]) -> Values:
         """Return gold ENT_IOB and ENT_TYPE (N, 2) whose spans have no whitespace at an edge."""
