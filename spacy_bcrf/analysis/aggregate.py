@@ -86,7 +86,6 @@ class Aggregated(Result):
         return f"{sum(self.n_entities.values()):,} entities in {self.n_docs:,} documents"
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the cells of a table, with a header."""
         rows = [
             (name, one.label, f"{one.precision.n:,.0f}", _show(one.precision), _show(one.recall))
             for name, of_source in self.figures.items()

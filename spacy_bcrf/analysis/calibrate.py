@@ -194,13 +194,6 @@ class Calibrated(Result):
     tables: dict[str, Reliability]
     unknown: list[str]
 
-    def __repr__(self) -> str:
-        first, *_, last = self.tables.values()
-        return (
-            f"Calibrated({self.name}: temperature {self.temperature:.3f}, expected calibration "
-            f"error {first.error:.4f} before, {last.error:.4f} after)"
-        )
-
     def to_json(self) -> dict[str, Any]:
         tables = {k: {"error": t.error, **as_json(t)} for k, t in self.tables.items()}
         return super().to_json() | {"tables": tables}

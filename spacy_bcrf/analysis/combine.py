@@ -217,10 +217,6 @@ class Combined(Result):
     n_tokens: int
     log_likelihoods: dict[str, float]
 
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{part} {weight:.4f}" for part, weight in self.weights.items())
-        return f"Combined({self.name}: weights {shown})"
-
     def rows(self) -> list[tuple[str, ...]]:
         found = [
             (part, f"{self.weights.get(part, 1):.4f}", f"{value:.4f}")
@@ -237,7 +233,7 @@ def combine(
     pipelines: by name; all change. pipe: the component, None for the only one in common. ValueError
     as from `check_same` and `Combination`.
     """
-    name = _find_common(pipelines, pipe)
+    name = find_common(pipelines, pipe)
     check_same(name, pipelines)
     for nlp in pipelines.values():
         own_tok2vec(nlp, name)
@@ -253,7 +249,7 @@ def combine(
     return Combined(summed, name, by_name, combination.n_tokens, likelihoods)
 
 
-def _find_common(pipelines: dict[str, Language], name: str | None) -> str:
+def find_common(pipelines: dict[str, Language], name: str | None) -> str:
     """Return the component that all pipelines have, or the only one. ValueError lists them."""
     ours = {
         part: [key for key, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler)]

@@ -77,7 +77,6 @@ class Distilled(Result):
         yield repr(self)
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the cells of a table, with a header."""
         rows = [(label, f"{f:.3f}") for label, f in self.agreement.items()]
         return [("label", "agreement"), *rows]
 

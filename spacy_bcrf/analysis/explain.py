@@ -39,9 +39,6 @@ class Weights(Result):
     n_unnamed: int
     problem: str = ""
 
-    def __repr__(self) -> str:
-        return f"Weights({len(self.general):,} general, {len(self.features):,} of features)"
-
     def rows(self) -> list[tuple[str, ...]]:
         weights = [*self.general, *self.features]
         tags = list(dict.fromkeys(w.tag for w in weights))

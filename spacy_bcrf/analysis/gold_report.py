@@ -1,6 +1,6 @@
 """What a component learns from the gold annotation of a corpus."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -44,8 +44,8 @@ class GoldReport(Result):
     labels: spans by label; a tag counts as a span of one token. lengths: spans by their length, in
     characters for words, else in tokens. overlapping: spans that overlap an earlier one.
     whitespace: spans with whitespace at an edge, which training trims. by_label: of entities, see
-    `COLUMNS`. lost: spans that the tags of the component cannot express. named, named_lost,
-    named_whitespace: the first of each, with index, start of the text and reason.
+    `COLUMNS`. lost: spans that the tags of the component cannot express. named: the first
+    infeasible, lost and whitespace ones, with index, start of the text and reason.
     """
 
     docs: int = 0
@@ -63,9 +63,7 @@ class GoldReport(Result):
     labels: Counter[str] = field(default_factory=Counter)
     lengths: Counter[int] = field(default_factory=Counter)
     by_label: dict[str, Counter[str]] = field(default_factory=dict)
-    named: list[str] = field(default_factory=list)
-    named_lost: list[str] = field(default_factory=list)
-    named_whitespace: list[str] = field(default_factory=list)
+    named: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def length_quantile(self, share: float) -> int:
         """Return the least length that this share of the spans does not exceed; 0 without spans."""
@@ -86,7 +84,7 @@ class GoldReport(Result):
         for i, ((start, end), example) in enumerate(zip(pairwise(bounds), examples, strict=True)):
             if i in gold.problems:
                 self.infeasible += 1
-                self._name(self.named, example, gold.problems[i])
+                self._name("infeasible", example, gold.problems[i])
             elif (n_possible[start:end] == 1).all():
                 self.complete += 1
             elif not n_possible[start:end].any() and i not in has_rejection:
@@ -95,11 +93,11 @@ class GoldReport(Result):
                 self.partial += 1
             for problem in pipe.codec.find_lost(example):
                 self.lost += 1
-                self._name(self.named_lost, example, problem)
+                self._name("lost", example, problem)
             for span in find_trimmed(pipe.codec, example.reference):
                 self.whitespace += 1
                 where = f"{span.label_} {span.text!r} (tokens {span.start}:{span.end})"
-                self._name(self.named_whitespace, example, where)
+                self._name("whitespace", example, where)
             self.docs += 1
             self._add_spans(pipe, pipe.codec.find_spans(example.reference))
         if pipe.codec.of_entities:
@@ -109,8 +107,8 @@ class GoldReport(Result):
         self.missing += int((n_possible == 0).sum())
         self.ambiguous = self.tokens - self.annotated - self.missing
 
-    def _name(self, named: list[str], example: Example, problem: str) -> None:
-        if len(named) < MAX_NAMED:
+    def _name(self, kind: str, example: Example, problem: str) -> None:
+        if len(named := self.named[kind]) < MAX_NAMED:
             named.append(f"document {self.docs}, {example.reference.text[:40]!r}: {problem}")
 
     def _add_spans(self, pipe: SequenceLabeler, spans: Sequence[Span]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.language import Language
@@ -18,14 +18,6 @@ from .result import Result
 
 POOL_FACTOR, MAX_POOL = 4, 4096
 """A diverse choice compares each document of the pool with all others."""
-
-
-class Docs(Protocol):
-    """Documents without annotation, such as a list, or lines of a file that are parsed again."""
-
-    def __iter__(self) -> Iterator[Doc]: ...
-
-    def __getitem__(self, i: int, /) -> Doc: ...
 
 
 class Scored(NamedTuple):
@@ -55,7 +47,7 @@ class Ranking(Result):
 
 def rank(
     nlp: Language,
-    docs: Docs,
+    docs: Sequence[Doc],
     pipe: str | None = None,
     *,
     by: str = "entropy",
@@ -100,7 +92,7 @@ def _score(
 
 
 def _leave_out_duplicates(
-    docs: Docs, scored: Sequence[Scored], n: int, max_similarity: float | None
+    docs: Sequence[Doc], scored: Sequence[Scored], n: int, max_similarity: float | None
 ) -> tuple[list[Scored], int]:
     """Return the first n documents (0 for all) without near duplicates, and the number left out."""
     if max_similarity is None:

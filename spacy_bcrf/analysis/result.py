@@ -14,7 +14,7 @@ from spacy_bcrf.annotation.display import html_table
 
 
 class Result:
-    """A dataclass with JSON values, and a table in notebooks: of its fields, or of its `rows`."""
+    """A dataclass with JSON values, and a table as text and HTML: of its fields, or its `rows`."""
 
     def to_json(self) -> Any:
         """Return all values but pipelines as JSON values, None for unknown numbers."""
@@ -30,6 +30,9 @@ class Result:
         sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for row in rows:
             yield "  ".join(map(str.ljust, row, sizes)).rstrip()
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:
         header, *rows = self.rows()

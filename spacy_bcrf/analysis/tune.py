@@ -20,7 +20,7 @@ from spacy_bcrf.layers.linear_chain import is_chain_alone
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.sparse.template_sets import SETS, get_templates
 
-from .combine import check_same, combine
+from .combine import check_same, combine, find_common
 from .cross_fitting import find_labels, fit_sparse_chain
 from .evaluation import count_exact, score
 from .loading import copy_words, load_pipeline, read_corpus
@@ -234,17 +234,11 @@ def _load(config: Config) -> tuple[str, Language]:
 def _load_network(model: str, name: str, chain: Language) -> Language:
     """Load a trained pipeline. CorpusError names it unless it can be summed with the chain."""
     try:
-        nlp = load_pipeline(model)
-        ours = [key for key, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler)]
-        if name not in ours:
-            raise ValueError(
-                f"{model}: expected a component {name} of spacy-bcrf, as the config has, got "
-                f"{', '.join(ours) or 'none'}"
-            )
-        check_same(name, {"the config": chain, model: nlp})
+        pipelines = {"the config": chain, model: load_pipeline(model)}
+        check_same(find_common(pipelines, name), pipelines)
     except ValueError as error:
         raise CorpusError(str(error)) from None
-    return nlp
+    return pipelines[model]
 
 
 def _identify(settings: list[Any], examples: Sequence[Example]) -> str:

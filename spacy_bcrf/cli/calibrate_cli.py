@@ -57,7 +57,7 @@ def calibrate_cli(
             f"gold documents with {FEW} or more"
         )
     print_notes([*notes, *note_left_out(found.n_left_out, name)])
-    typer.echo("\n".join(found.lines()))
+    typer.echo(found)
     before, *_, after = found.tables.values()
     rose = (
         "the error rose. The temperature has the best likelihood; with few documents, the error "

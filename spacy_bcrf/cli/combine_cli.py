@@ -42,7 +42,7 @@ def combine_cli(
     with naming(dev):
         found = combine(pipelines, read_gold(first, dev), pipe)
     typer.echo(f"{found.name}: {found.n_tokens:,} tokens of dev")
-    typer.echo("\n".join(found.lines()))
+    typer.echo(found)
     store(found.nlp, output)
     return spacy_command("bcrf", "calibrate", output, dev, output="calibrated", pipe=pipe)
 

@@ -68,7 +68,7 @@ def control_cli(
     options: Any = {"confidence": confidence, "unit": unit, "max_units": max_units}
     if is_table:
         table = list_promises(nlp, gold, name, **options)
-        typer.echo("\n".join(table.lines()))
+        typer.echo(table)
         print_notes(table.notes)
         typer.echo(
             f"All hold at once with confidence {confidence:g}. {ASSUMPTION}. To store one, "
@@ -80,7 +80,7 @@ def control_cli(
         found = control(
             nlp, gold, name, recall=recall, precision=precision, of_labels=of_labels, **options
         )
-    typer.echo("\n".join(found.lines()))
+    typer.echo(found)
     if found.kind == "recall":
         typer.echo(f"{found.n_candidates / max(1, found.n_docs):.2f} candidates a document")
     print_notes([*found.notes, ASSUMPTION])

@@ -33,6 +33,14 @@ DOCS = ("docs", "complete", "partial", "unannotated", "infeasible")
 TOKENS = ("tokens", "annotated", "ambiguous", "missing")
 LABEL = ("label", "docs", "entities", "ambiguous", "rejected", "forbidden")
 LABEL_TOKENS = ("tokens in", "O", "other", "missing")
+WARNINGS = {
+    "overlapping": "spans overlap an earlier span. Only bcrf_spans learns all of them",
+    "whitespace": "spans start or end on whitespace. Training trims them. The first:",
+    "lost": "spans are in no layer. Training leaves them out. The first:",
+    "infeasible": "documents have forbidden annotation. Training treats them as unannotated. The "
+    "first:",
+}
+"""Counts of a report that are problems, and what they mean."""
 MAX_LABELS = 12
 """Labels of a span group that the report names."""
 
@@ -180,21 +188,10 @@ def show(name: str, reports: dict[str, GoldReport]) -> Iterator[str]:
     if "dev" in reports and (only := reports["dev"].labels.keys() - reports["train"].labels.keys()):
         yield f"Warning: labels that only dev has: {', '.join(sorted(only))}"
     for part, found in reports.items():
-        overlap = "spans overlap an earlier span. Only bcrf_spans learns all of them"
-        whitespace = "spans start or end on whitespace. Training trims them. The first:"
-        lost = "spans are in no layer. Training leaves them out. The first:"
-        forbidden = (
-            "documents have forbidden annotation. Training treats them as unannotated. The first:"
-        )
-        for n, what, named in (
-            (found.overlapping, overlap, []),
-            (found.whitespace, whitespace, found.named_whitespace),
-            (found.lost, lost, found.named_lost),
-            (found.infeasible, forbidden, found.named),
-        ):
-            if n:
+        for kind, what in WARNINGS.items():
+            if n := getattr(found, kind):
                 yield f"Warning: {part}: {n:,} {what}"
-            yield from (f"- {problem}" for problem in named)
+                yield from (f"- {problem}" for problem in found.named.get(kind, ()))
     yield ""
 
 

@@ -53,7 +53,7 @@ def explain_cli(
         write_text(output, "".join(["tag\tfeature\tweight\n", *lines]))
         typer.echo(f"{output}: {len(weights):,} weights")
     else:
-        typer.echo("\n".join(found.lines()))
+        typer.echo(found)
     if found.n_unnamed:
         why = "" if found.problem else ", because the corpus does not have them"
         keys = f"{found.n_unnamed:,} features are shown by their keys{why}"

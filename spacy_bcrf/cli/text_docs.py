@@ -1,7 +1,7 @@
 """Texts of a command line argument, as documents without annotation."""
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -59,7 +59,7 @@ def read_text_records(
     print_notes([f"{path}: {n_empty:,} texts are empty"] * bool(n_empty))
 
 
-class Texts:
+class Texts(Sequence[Doc]):
     """The texts of a file as documents: read once, then by number. problems: of bad texts."""
 
     def __init__(self, path: Path, nlp: Language, skip_bad: bool) -> None:
@@ -75,7 +75,10 @@ class Texts:
             pickle.dump(record, self._kept)
             yield doc
 
-    def __getitem__(self, i: int) -> Doc:
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __getitem__(self, i: Any) -> Any:
         return self._record(i).make_doc(self.nlp)
 
     def fields(self, i: int) -> dict[str, Any]:

@@ -253,7 +253,7 @@ def test_a_table_of_promises_holds_at_once(nlp, ner):
         )
         assert found.kept[0].threshold == offer.threshold
         ner.control = None
-    assert "recall up to 0." in repr(table) and "<table>" in table._repr_html_()
+    assert "precision 0.5  " in repr(table) and "<table>" in table._repr_html_()
     assert json.loads(json.dumps(table.to_json()))["n_docs"] == 150
     assert len(table.plot().axes) == 2
     # A tagger promises precision only.

@@ -67,8 +67,8 @@ def test_spans_and_allowed_labels():
 def test_contradictions_are_named_and_counted_by_label():
     wrong = make_doc(FULL, incorrect=[(0, 2, "PER")], ambiguous=[(3, 4, "ORG")])
     found = count(make_doc(FULL), *[wrong] * (MAX_NAMED + 2))
-    assert found.infeasible == MAX_NAMED + 2 and len(found.named) == MAX_NAMED
-    assert found.named[0] == (
+    assert found.infeasible == MAX_NAMED + 2 and len(found.named["infeasible"]) == MAX_NAMED
+    assert found.named["infeasible"][0] == (
         "document 1, 'Ann Lee saw Rome ': 'Rome' (tokens 3:4) is LOC, but may only be ORG; "
         "'Ann Lee' (tokens 0:2) is both PER and not PER"
     )
@@ -79,7 +79,7 @@ def test_contradictions_are_named_and_counted_by_label():
 def test_entities_without_a_first_token_are_infeasible():
     found = count(make_doc(["I-PER", "O", "O", "O"]), make_doc(FULL))
     assert (found.infeasible, found.missing, found.tokens) == (1, 4, 8)
-    assert found.named[0].startswith("document 0, 'Ann Lee saw Rome ': the scheme")
+    assert found.named["infeasible"][0].startswith("document 0, 'Ann Lee saw Rome ': the scheme")
 
 
 ents = st.lists(st.sampled_from(["", "O", "B-PER", "I-PER", "B-LOC"]), min_size=4, max_size=4)

@@ -67,11 +67,11 @@ def test_counts_add_up(folder):
     assert train["labels"] == {"LOC": 2, "PER": 3}
     assert train["lengths"] == {"1": 3, "2": 2}
     assert (train["whitespace"], train["overlapping"]) == (1, 0)
-    (named,) = train["named_whitespace"]
+    (named,) = train["named"]["whitespace"]
     assert named.startswith("document 3, 'Ann saw New York") and "LOC" in named
     assert dev["labels"] == {"ORG": 1, "PER": 1}
     assert (dev["infeasible"], dev["complete"]) == (1, 0)
-    assert "unknown labels ORG" in dev["named"][0]
+    assert "unknown labels ORG" in dev["named"]["infeasible"][0]
     chunks = reports["chunker"]["train"]
     assert (chunks["docs"], chunks["complete"], chunks["unannotated"]) == (5, 1, 3)
     assert (chunks["infeasible"], chunks["overlapping"]) == (1, 1)

@@ -166,13 +166,15 @@ def test_a_network_that_cannot_be_summed_is_named_before_the_search(folder, netw
     nlp = spacy.load(network)
     nlp.rename_pipe("ner", "names")
     nlp.to_disk("renamed")
-    expected = "expected a component ner of spacy-bcrf, as the config has, got"
-    assert message_of("renamed") == f"renamed: {expected} names\n"
+    expected = (
+        "the pipelines have no enabled component 'ner' of spacy-bcrf in common: the config has"
+    )
+    assert message_of("renamed") == f"{expected} ner; renamed has names\n"
     nlp = spacy.blank("en")
     nlp.add_pipe("ner").add_label("PER")
     nlp.initialize()
     nlp.to_disk("spacys")
-    assert message_of("spacys") == f"spacys: {expected} none\n"
+    assert message_of("spacys") == f"{expected} ner; spacys has none\n"
     nlp = spacy.load(network)
     nlp.get_pipe("ner").add_label("LOC")
     nlp.to_disk("other")

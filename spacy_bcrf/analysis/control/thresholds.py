@@ -76,13 +76,6 @@ class Controlled(Result):
     unit: str = "span"
     notes: list[str] = field(default_factory=list)
 
-    def __repr__(self) -> str:
-        promised = "; ".join(
-            f"{show_promise(self.kind, value, self.unit, labels)} at threshold {threshold:.4g}"
-            for (labels, value, _), threshold, *_ in self.kept
-        )
-        return f"Controlled({self.name}: {promised})"
-
     def rows(self) -> list[tuple[str, ...]]:
         units = "predictions" if self.kind == "precision" else "gold spans"
         rows = [("labels", "promised", "threshold", "documents", "measured", f"{units} kept")]
@@ -263,12 +256,6 @@ class PromiseTable(Result):
     unit: str
     max_units: int
     notes: list[str]
-
-    def __repr__(self) -> str:
-        # The values rise.
-        best = {o.kind: o.value for o in self.offers if o.threshold is not None}
-        found = ", ".join(f"{kind} up to {value:g}" for kind, value in best.items())
-        return f"PromiseTable({self.name}: {found or 'none'})"
 
     def rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]]
