@@ -19,7 +19,7 @@ from .control.thresholds import measure_promises
 from .evaluation import Annotation, evaluate, read_annotations, read_gold_spans
 from .loading import check_common, find_labeler, make_examples, make_input, note_left_out
 from .report_values import compare, describe, list_scores
-from .result import Result, make_axes, plot_reliability
+from .result import Result, as_json, make_axes, plot_reliability
 
 
 @dataclass(repr=False)
@@ -164,7 +164,7 @@ def report(
         }
     for system, evaluation in zip((who, other_name), evaluations, strict=False):
         notes += note_left_out(evaluation.n_left_out, system)
-    return Report(values)
+    return Report(as_json(values))
 
 
 def _read(docs: Any, codec: Codec, n: int) -> list[list[Annotation]]:

@@ -1,6 +1,5 @@
-"""The values of an evaluation report, as JSON."""
+"""The values of an evaluation report, for `result.as_json`: NaN is unknown."""
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .calibrate import expected_error, measure_reliability
-from .evaluation import CORRECT, MEASURES, OVERLAPS, Annotation, Counts, Evaluation, Pair, score
+from .evaluation import CORRECT, MEASURES, OVERLAPS, Counts, Evaluation, Pair, score
 from .resampling import bootstrap_scores, percentile_interval, randomization_test
 
 SCORES = ("precision", "recall", "f")
@@ -82,15 +81,10 @@ def compare(
         samples = np.subtract(*(bootstrap_scores(x, n, seed) for x in counts))
         bounds = percentile_interval(samples)
         p_values = randomization_test(*counts, n, seed)
+    rows = np.stack([values, *bounds, p_values], axis=1)
     differences = [
-        {
-            "label": label,
-            **{
-                name: {**_with_bounds(values[i, j], bounds[:, i, j]), "p": _number(p_values[i, j])}
-                for j, name in enumerate(SCORES)
-            },
-        }
-        for i, label in enumerate([None, *one.labels])
+        {"label": label, **_name_scores(row)}
+        for label, row in zip([None, *one.labels], rows, strict=True)
     ]
     found: dict[str, list[Place]] = {"both": [], "one": [], "other": [], "none": []}
     names = {(True, True): "both", (True, False): "one", (False, True): "other"}
@@ -124,15 +118,18 @@ def _score_rows(
     bounds = np.full((2, *values.shape), np.nan)
     if len(counts) > 1:
         bounds = percentile_interval(bootstrap_scores(counts, n, seed))
+    rows = np.stack([values, *bounds], axis=1)
+    totals = counts[..., :2].sum(axis=0).astype(int)
     return [
-        {
-            "label": label,
-            "gold": int(counts[:, i, 0].sum()),
-            "predicted": int(counts[:, i, 1].sum()),
-            **{name: _with_bounds(values[i, j], bounds[:, i, j]) for j, name in enumerate(SCORES)},
-        }
-        for i, label in enumerate(labels)
+        {"label": label, "gold": gold, "predicted": predicted, **_name_scores(row)}
+        for label, (gold, predicted), row in zip(labels, totals, rows, strict=True)
     ]
+
+
+def _name_scores(row: NDArray) -> dict[str, dict[str, float]]:
+    """Return scores by name. row: (3, 3) of values and bounds, or (4, 3) with p-values."""
+    keys = ("value", "low", "high", "p")[: len(row)]
+    return {name: dict(zip(keys, x, strict=True)) for name, x in zip(SCORES, row.T, strict=True)}
 
 
 def list_scores(rows: Iterable[dict[str, Any]]) -> list[tuple[str, ...]]:
@@ -150,15 +147,6 @@ def percent(score: dict[str, float | None]) -> str:
     return "-" if value is None else f"{100 * value:.1f}{interval}"
 
 
-def _with_bounds(value: float, bounds: NDArray) -> dict[str, float | None]:
-    low, high = bounds.tolist()
-    return {"value": _number(value), "low": _number(low), "high": _number(high)}
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else round(float(value), 6)
-
-
 def _calibrate(evaluation: Evaluation, labels: Iterable[str | None]) -> Iterable[dict[str, Any]]:
     for label in labels:
         p, correct = evaluation.predictions(label)
@@ -167,11 +155,9 @@ def _calibrate(evaluation: Evaluation, labels: Iterable[str | None]) -> Iterable
             yield {
                 "label": label,
                 "n": len(p),
-                "error": _number(table.error),
-                "expected_error": _number(expected_error(p)),
-                "confidence": [_number(x) for x in table.confidence],
-                "accuracy": [_number(x) for x in table.accuracy],
-                "counts": table.counts.tolist(),
+                "error": table.error,
+                "expected_error": expected_error(p),
+                **table._asdict(),
             }
 
 
@@ -224,15 +210,8 @@ def _example(place: Place, texts: Sequence[str]) -> dict[str, Any]:
     return {
         "document": i,
         "kind": pair.kind,
-        "gold": _to_json(pair.gold),
-        "predicted": _to_json(pair.predicted),
+        "gold": pair.gold,
+        "predicted": pair.predicted,
         "offset": start,
         "context": text[start:end],
     }
-
-
-def _to_json(span: Annotation | None) -> dict[str, Any] | None:
-    if span is None:
-        return None
-    p = None if span.probability is None else _number(span.probability)
-    return {**span._asdict(), "probability": p}

@@ -75,7 +75,7 @@ def test_counts_add_up(folder):
     chunks = reports["chunker"]["train"]
     assert (chunks["docs"], chunks["complete"], chunks["unannotated"]) == (5, 1, 3)
     assert (chunks["infeasible"], chunks["overlapping"]) == (1, 1)
-    assert "overlaps another span" in chunks["named"][0]
+    assert "overlaps another span" in chunks["named"]["infeasible"][0]
 
 
 def test_tables_and_warnings(folder):
