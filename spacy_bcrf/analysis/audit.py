@@ -1,9 +1,9 @@
 """`audit`: label errors of a corpus, each document judged by a pipeline not trained on it."""
 
-import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,9 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from tqdm import tqdm
 
-from bcrf.io.atomic import write_text
 from spacy_bcrf import __version__
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.corpora.identity import keep_identity
+from spacy_bcrf.corpora.identity import keep_identity, keep_part
 
 from .cross_fitting import Trainer, assign_folds, find_labels, find_trainer
 from .diversity import NearDuplicates
@@ -135,26 +134,20 @@ def _cross_fit(
         content = DocBin(docs=gold, store_user_data=True).to_bytes()
         identity = {"version": __version__, "folds": n_folds, "training": trainer.settings}
         keep_identity(work / "audit.json", identity | {"corpus": sha256(content).hexdigest()})
-    found: list[list[Suspect]] = [[] for _ in gold]
-    for fold in tqdm(range(n_folds), "folds", unit="folds"):
-        held_out = [i for i, k in enumerate(fold_of) if k == fold]
-        path = None if work is None else work / f"fold-{fold}.json"
-        if path is not None and path.exists():
-            try:
-                suspects = [
-                    [Suspect(*one) for one in of_doc]
-                    for of_doc in json.loads(path.read_text("utf8"))
-                ]
-            except (ValueError, TypeError) as error:
-                raise ValueError(f"{path}: {error}; remove it to judge this fold again") from None
-        else:
-            nlp = trainer.train([gold[i] for i, k in enumerate(fold_of) if k != fold])
-            suspects = judge(nlp, trainer.name, [gold[i] for i in held_out])
-            if path is not None:
-                write_text(path, json.dumps(suspects))
-        for i, of_doc in zip(held_out, suspects, strict=True):
-            found[i] = of_doc
-    return found
+
+    def judge_fold(fold: int) -> list[list[Suspect]]:
+        nlp = trainer.train([doc for doc, k in zip(gold, fold_of, strict=True) if k != fold])
+        held_out = [doc for doc, k in zip(gold, fold_of, strict=True) if k == fold]
+        return judge(nlp, trainer.name, held_out)
+
+    def read(values: Any) -> Iterator[list[Suspect]]:
+        return iter([[Suspect(*one) for one in of_doc] for of_doc in values])
+
+    found = [
+        keep_part(work and work / f"fold-{fold}.json", partial(judge_fold, fold), read)
+        for fold in tqdm(range(n_folds), "folds", unit="folds")
+    ]
+    return [next(found[fold]) for fold in fold_of]
 
 
 def _to_record(i: int, doc: Doc, suspect: Suspect) -> dict[str, Any]:

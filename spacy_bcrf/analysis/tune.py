@@ -14,8 +14,8 @@ from spacy.training import Example
 from spacy.util import load_model_from_config
 from thinc.api import Config
 
-from bcrf.io.atomic import write_text
 from bcrf.io.text import CorpusError
+from spacy_bcrf.corpora.identity import hash_identity, keep_identity, keep_part
 from spacy_bcrf.layers.linear_chain import is_chain_alone
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.sparse.template_sets import SETS, get_templates
@@ -69,7 +69,7 @@ class Tuning:
 
 def tune(
     config: Config,
-    state: Path,
+    folder: Path,
     minutes: float,
     n_candidates: int = 18,
     seed: int = 0,
@@ -80,7 +80,7 @@ def tune(
 
     Successive halving (Jamieson and Talwalkar 2016): each round trains the candidates on a larger
     share of the training corpus and keeps the best third on dev. The unchanged config stays in
-    every round. `state` gets each trial, so that the same call goes on after an interruption.
+    every round. `folder` keeps each trial, so that the same call goes on after an interruption.
 
     config: a training config whose pipeline has one component, with `spacy-bcrf.LinearChain.v1`.
     minutes: no trial starts later. n_candidates: of the first round. after: receives each new
@@ -96,7 +96,10 @@ def tune(
     for part, examples in (("train", train), ("dev", dev)):
         find_labels(f"the {part} corpus", [eg.reference for eg in examples], pipe, name)
     model = config["components"][name]["model"]
-    identity = _identify([config.to_str(), n_candidates, seed], [*train, *dev])
+    corpora = sha256()
+    for example in (*train, *dev):
+        corpora.update(example.reference.to_bytes(exclude=["tensor", "user_data"]))
+    identity = {"corpora": corpora.hexdigest(), "candidates": n_candidates, "seed": seed}
     other, digest = None, ""
     if network:
         # The first chain of two passes would be trained.
@@ -104,7 +107,7 @@ def tune(
         chain.initialize(lambda: train)
         other = _load_network(network, name, chain)
         digest = sha256(other.to_bytes()).hexdigest()
-    known = _read_state(state, identity, digest)
+    keep_identity(folder / "search.json", {**identity, "config": config})
     found = Tuning()
     order = np.random.default_rng(seed).permutation(len(train))
     # A second-order chain has no chains side by side.
@@ -113,16 +116,19 @@ def tune(
 
     def run_trial(settings: Settings, share: float) -> bool:
         """Try settings, or take the trial of an earlier call. False after `minutes`."""
-        key = json.dumps([settings, share])
-        if key not in known:
-            if time.monotonic() >= end:
-                return False
+        of_network = digest if "network" in settings else ""
+        path = folder / f"{hash_identity({'of': [settings, share, of_network]})}.json"
+        is_new = not path.exists()
+        if is_new and time.monotonic() >= end:
+            return False
+
+        def make() -> dict[str, Any]:
             part = [train[i] for i in order[: max(1, round(share * len(train)))]]
-            known[key] = _try(config, name, nlp, settings, share, part, dev, other)
-            trials = [asdict(trial) for trial in known.values()]
-            write_text(state, json.dumps([identity, digest, trials]))
-            after(known[key])
-        found.trials.append(known[key])
+            return asdict(_try(config, name, nlp, settings, share, part, dev, other))
+
+        found.trials.append(keep_part(path, make, lambda values: Trial(**values)))
+        if is_new:
+            after(found.trials[-1])
         return True
 
     for share in SHARES:
@@ -239,34 +245,3 @@ def _load_network(model: str, name: str, chain: Language) -> Language:
     except ValueError as error:
         raise CorpusError(str(error)) from None
     return pipelines[model]
-
-
-def _identify(settings: list[Any], examples: Sequence[Example]) -> str:
-    digest = sha256(json.dumps([*settings, len(examples)]).encode())
-    for example in examples:
-        digest.update(example.reference.to_bytes(exclude=["tensor", "user_data"]))
-    return digest.hexdigest()
-
-
-def _read_state(path: Path, identity: str, digest: str) -> dict[str, Trial]:
-    """Return the trials of the same search by settings and share. CorpusError for another file.
-
-    digest: of the network; a trial with another one is left out.
-    """
-    if not path.exists():
-        return {}
-    try:
-        saved, of_network, rows = json.loads(path.read_text(encoding="utf8"))
-        trials = [Trial(**row) for row in rows]
-    except (ValueError, TypeError, RecursionError) as error:
-        raise CorpusError(f"{path}: expected the state of a search ({error}); delete it") from error
-    if saved != identity:
-        raise CorpusError(
-            f"{path}: the state of another search: the config, the corpora, the number of "
-            "candidates or the seed differ. Delete it to start again"
-        )
-    return {
-        json.dumps([trial.settings, trial.share]): trial
-        for trial in trials
-        if of_network == digest or "network" not in trial.settings
-    }

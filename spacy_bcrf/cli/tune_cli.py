@@ -39,19 +39,19 @@ def tune_cli(
     trials with 95% intervals, and writes the config with the best settings. Overrides as in
     `spacy train`.
 
-    A killed command goes on from OUTPUT.state.json.
+    A killed command goes on from the folder OUTPUT.trials.
     """
     from spacy.util import load_config
 
     from spacy_bcrf.analysis.tune import apply_settings, tune
 
-    state = output.with_name(f"{output.name}.state.json")
+    trials = output.with_name(f"{output.name}.trials")
     check_output_file(output, ".cfg", config)
     overrides = parse_config_overrides(ctx.args)
     import_code(code)
     with naming(config):
         loaded = load_config(config, overrides=overrides, interpolate=False)
-        found = tune(loaded.interpolate(), state, minutes, n_candidates, seed, _print, network)
+        found = tune(loaded.interpolate(), trials, minutes, n_candidates, seed, _print, network)
     best = found.best
     if best is None:
         raise ValueError("no training ended in time; expected more minutes")
@@ -61,7 +61,7 @@ def tune_cli(
     with replacing(output) as part:
         apply_settings(loaded, best.settings).to_disk(part)
     if not found.is_done:
-        typer.echo(f"the time is over: the same command goes on from {state}")
+        typer.echo(f"the time is over: the same command goes on from {trials}")
     before = max(t.f for t in found.trials if t.share == best.share and not t.settings)
     if best.settings:
         shares = f", with {best.share:.0%} of the documents" * (best.share < 1)

@@ -2,11 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bcrf.io.atomic import write_text
+from bcrf.io.text import CorpusError
+
+T = TypeVar("T")
 
 
 def hash_identity(identity: Mapping[str, Any]) -> str:
@@ -15,23 +18,40 @@ def hash_identity(identity: Mapping[str, Any]) -> str:
 
 
 def keep_identity(path: Path, identity: Mapping[str, Any]) -> None:
-    """Write the identity of a run, or compare it with the old one. ValueError lists differences."""
+    """Write the identity of a run, or compare it with the old one. CorpusError lists differences."""
     if not path.exists():
         write_text(path, json.dumps(identity, indent=1))
         return
     try:
         old = json.loads(path.read_text(encoding="utf8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(
+        raise CorpusError(
             f"{path}: is not the file of an earlier run ({error}); expected another folder"
         ) from None
     found = list(_differences(old, json.loads(json.dumps(identity))))
     if found:
         more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
-        raise ValueError(
+        raise CorpusError(
             f"{path.parent}: was started differently: {'; '.join(found[:5])}{more}. Give the same "
             "input, model and options, another folder, or delete this one to start anew"
         )
+
+
+def keep_part(path: Path | None, make: Callable[[], Any], read: Callable[[Any], T]) -> T:
+    """Return a part of a run that an earlier call finished, or make it and keep it.
+
+    path: of the part, in a folder of `keep_identity`; None keeps nothing. make: returns its JSON
+    values. read: returns the part of these. CorpusError for a damaged file.
+    """
+    if path is not None and path.exists():
+        try:
+            return read(json.loads(path.read_text("utf8")))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise CorpusError(f"{path}: {error}; delete it to make it again") from None
+    values = make()
+    if path is not None:
+        write_text(path, json.dumps(values))
+    return read(values)
 
 
 def _differences(old: Any, new: Any, name: str = "") -> Iterator[str]:

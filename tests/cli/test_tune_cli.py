@@ -65,15 +65,16 @@ def test_the_best_settings_are_written_and_train(folder):
     nlp = spacy.util.load_model_from_config(best, auto_fill=True)
     assert nlp.pipe_names == ["ner"]
     # Rounds: 6 on a ninth, 1 + 2 on a third, 1 + 1 on all.
-    *_, trials = json.loads((folder / "best.cfg.state.json").read_text())
-    assert [trial["share"] for trial in trials] == [1 / 9] * 6 + [1 / 3] * 3 + [1.0] * 2
+    files = [*(folder / "best.cfg.trials").glob("*[!h].json")]
+    trials = [json.loads(file.read_text()) for file in files]
+    assert sorted(t["share"] for t in trials) == [1 / 9] * 6 + [1 / 3] * 3 + [1.0] * 2
     assert all(trial["low"] <= trial["f"] <= trial["high"] for trial in trials)
 
 
 def test_an_interrupted_search_goes_on(folder, monkeypatch):
     whole = run(*COMMAND).stdout
-    state, best = folder / "best.cfg.state.json", (folder / "best.cfg").read_text()
-    state.unlink()
+    state, best = folder / "best.cfg.trials", (folder / "best.cfg").read_text()
+    shutil.rmtree(state)
     (folder / "best.cfg").unlink()
     fit, n = tuning.fit_sparse_chain, 0
 
@@ -87,7 +88,7 @@ def test_an_interrupted_search_goes_on(folder, monkeypatch):
     monkeypatch.setattr(tuning, "fit_sparse_chain", counted)
     result = run(*COMMAND)
     assert result.exit_code == 130 and "The same command goes on" in result.output
-    assert len(json.loads(state.read_text())[-1]) == 4
+    assert len([*state.glob("*")]) == 1 + 4  # with search.json
     assert not (folder / "best.cfg").exists()
     again = run(*COMMAND)
     assert again.exit_code == 0 and n == 5 + 7
@@ -160,7 +161,7 @@ def test_the_sum_with_a_network_is_tried_last(folder, network, monkeypatch):
 def test_a_network_that_cannot_be_summed_is_named_before_the_search(folder, network):
     def message_of(name):
         result = run(*COMMAND, "--network", name)
-        assert result.exit_code == 1 and not (folder / "best.cfg.state.json").exists()
+        assert result.exit_code == 1 and not (folder / "best.cfg.trials").exists()
         return result.output
 
     nlp = spacy.load(network)
@@ -186,15 +187,18 @@ def test_a_network_that_cannot_be_summed_is_named_before_the_search(folder, netw
 def test_errors(folder):
     run(*COMMAND)
     result = run(*COMMAND, "--seed", 1)
-    message = "best.cfg.state.json: the state of another search"
+    message = "best.cfg.trials: was started differently: seed was 0, is 1. "
     assert result.exit_code == 1 and result.output.startswith(message)
-    for damaged in ("", "{}", "[" * 100_000):
-        (folder / "best.cfg.state.json").write_text(damaged)
-        result = run(*COMMAND)
-        message = "best.cfg.state.json: expected the state of a search"
-        assert result.exit_code == 1 and result.output.startswith(message)
+    for file in (folder / "best.cfg.trials").iterdir():
+        known = file.read_text()
+        for damaged in ("", "[]", "[" * 100_000):
+            file.write_text(damaged)
+            result = run(*COMMAND)
+            assert result.exit_code == 1 and result.output.startswith("best.cfg.trials")
+            assert "delete" in result.output or "expected another folder" in result.output
+        file.write_text(known)
     shutil.copy("train.spacy", "dev.spacy")
-    (folder / "best.cfg.state.json").unlink()
+    shutil.rmtree(folder / "best.cfg.trials")
     run(*COMMAND)
     # Other documents, as many.
     docs = DocBin().from_disk("dev.spacy").get_docs(spacy.blank("en").vocab)
@@ -204,7 +208,7 @@ def test_errors(folder):
         ]
     ).to_disk("dev.spacy")
     result = run(*COMMAND)
-    message = "best.cfg.state.json: the state of another search"
+    message = "best.cfg.trials: was started differently: corpora was "
     assert result.exit_code == 1 and result.output.startswith(message)
     nothing = Doc(spacy.blank("en").vocab, ["then"], ents=["O"])
     DocBin(docs=[nothing]).to_disk("nothing.spacy")
