@@ -18,7 +18,7 @@ def hash_identity(identity: Mapping[str, Any]) -> str:
 
 
 def keep_identity(path: Path, identity: Mapping[str, Any]) -> None:
-    """Write the identity of a run, or compare it with the old one. CorpusError lists differences."""
+    """Write the identity of a run, or compare it with the old one. CorpusError: of another run."""
     if not path.exists():
         write_text(path, json.dumps(identity, indent=1))
         return
