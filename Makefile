@@ -76,7 +76,7 @@ installed: $(VENV)/$(EXTRAS)
 	$(IN_WHEEL) tests.unpatched
 
 # A wheel of the current files, if `make test` has not built it.
-dist/wheel: $(SOURCES) $(PACKAGED) | $(VENV)/$(EXTRAS)
+dist/wheel: $(SOURCES) $(PACKAGED) | $(VENV)/dev
 	rm -f dist/spacy_bcrf-*.whl
 	$(BIN)/python -m build --no-isolation --wheel --outdir dist .
 	touch $@
@@ -136,9 +136,9 @@ $(VENV)/installed: $(SOURCES)
 
 # Install the requirements of the extras alone: with the package, pip compiles the extensions again.
 # --use-pep517: pip 23 runs the setup.py of seqeval without its requirements.
-$(VENV)/$(EXTRAS): $(VENV)/installed
+$(VENV)/%: $(VENV)/installed
 	$(BIN)/python -c 'from importlib.metadata import requires; print(*(r.split(";")[0] \
-		for r in requires("spacy-bcrf") for extra in "$(EXTRAS)".split(",") if f"\"{extra}\"" in r), \
+		for r in requires("spacy-bcrf") for extra in "$*".split(",") if f"\"{extra}\"" in r), \
 		sep="\0", end="\0")' | xargs -0 $(BIN)/pip install --quiet --use-pep517
 	touch $@
 

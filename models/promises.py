@@ -20,7 +20,7 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_bcrf.analysis.calibrate import N_HASHES, Calibration
+from spacy_bcrf.analysis.calibrate import Calibration
 from spacy_bcrf.analysis.control.evidence import Evidence, Kept, Promise, fit_threshold
 from spacy_bcrf.analysis.control.risk import fewest_documents
 from spacy_bcrf.analysis.loading import find_labelers, hash_texts, make_examples
@@ -64,7 +64,7 @@ def calibrate(nlp: Language, held_out: HeldOut) -> None:
         pipe.temperature = round(found.fit(), 6)
         pipe.annotate = ("confidence",)
         texts = hash_texts([doc for *_, docs in folds for doc in docs])
-        pipe.change_setting("calibrated_on", texts[:N_HASHES])
+        pipe.change_setting("calibrated_on", texts)
         print(f"{name}: temperature {pipe.temperature:.3f} of {len(found.correct):,} predictions")
 
 

@@ -26,9 +26,6 @@ from .result import Result, as_json, make_axes, plot_reliability
 # Clip p at 1 - eps so that one wrong prediction has a finite loss.
 _EPS = 1e-6
 
-N_HASHES = 32
-"""Number of hashes of texts that a component keeps of the documents of its calibration."""
-
 
 class Reliability(NamedTuple):
     """Means (K,) of confidence and accuracy, and counts, in K bins of equal width from 0 to 1."""
@@ -254,7 +251,7 @@ def calibrate(
     }
     labeler.annotate = (*dict.fromkeys([*labeler.annotate, "confidence"]),)
     labeler.temperature, labeler.calibration = temperature, scaling
-    labeler.calibrated_on = tuple(hash_texts(gold)[:N_HASHES])
+    labeler.calibrated_on = hash_texts(gold)
     accuracy = float(calibration.correct.mean())
     counts = len(calibration.correct), calibration.n_left_out
     unknown = sorted(calibration.labels - set(labeler.labels))

@@ -179,9 +179,23 @@ def note_trained(nlp: Language, gold: Iterable[Doc], where: str) -> list[str]:
         return []
 
 
-def hash_texts(docs: Iterable[Doc]) -> list[str]:
+N_HASHES = 32
+"""Number of hashes of texts that a component keeps of the documents of its calibration."""
+
+
+def hash_texts(docs: Iterable[Doc]) -> tuple[str, ...]:
+    """Return the N_HASHES smallest hashes of texts, a random sample of them."""
+    return tuple(sorted(_hash_all(docs))[:N_HASHES])
+
+
+def share_seen(seen: Sequence[str], docs: Iterable[Doc]) -> float:
+    """Return the share of documents, known by the hashes of `hash_texts`, that are among others."""
+    return len(_hash_all(docs).intersection(seen)) / max(1, len(seen))
+
+
+def _hash_all(docs: Iterable[Doc]) -> set[str]:
     texts = {doc.text.encode() for doc in docs}
-    return sorted(hashlib.blake2b(text, digest_size=8).hexdigest() for text in texts)
+    return {hashlib.blake2b(text, digest_size=8).hexdigest() for text in texts}
 
 
 def note_left_out(n: int, who: str) -> list[str]:
@@ -190,14 +204,19 @@ def note_left_out(n: int, who: str) -> list[str]:
     return [note] if n else []
 
 
+def note_fitted(labeler: SequenceLabeler, gold: Sequence[Doc]) -> list[str]:
+    """Return a note if gold documents gave the component its promise."""
+    share = share_seen(labeler.control.fitted_on, gold) if labeler.control is not None else 0
+    what = f"{100 * share:.0f}% of the documents that `control` was fitted on"
+    return [f"{what} are among these: what they reach is too good"] if share else []
+
+
 def check_unseen(labeler: SequenceLabeler, gold: Sequence[Doc]) -> list[str]:
     """Return a note if gold documents were used to calibrate the component.
 
-    ValueError if at least half of the documents of `calibrate` are among them. The component keeps
-    the smallest hashes of their texts, which are a random sample.
+    ValueError if at least half of the documents of `calibrate` are among them.
     """
-    known, seen = hash_texts(gold), labeler.calibrated_on
-    share = len(set(seen).intersection(known)) / max(1, len(seen))
+    share = share_seen(labeler.calibrated_on, gold)
     what = f"{100 * share:.0f}% of the documents that `calibrate` was fitted on"
     if share >= 0.5:
         raise ValueError(

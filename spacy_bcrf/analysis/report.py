@@ -17,7 +17,14 @@ from .compare_sources import compare_sources
 from .control.evidence import Evidence
 from .control.thresholds import measure_promises
 from .evaluation import Annotation, evaluate, read_annotations, read_gold_spans
-from .loading import check_common, find_labeler, make_examples, make_input, note_left_out
+from .loading import (
+    check_common,
+    find_labeler,
+    make_examples,
+    make_input,
+    note_fitted,
+    note_left_out,
+)
 from .report_values import compare, describe, list_scores
 from .result import Result, as_json, make_axes, plot_reliability
 
@@ -127,6 +134,7 @@ def report(
     evaluations = [one]
     texts = [doc.text for doc in references]
     notes = list(describe_labels(who, gold_labels - {*labeler.labels}))
+    notes += note_fitted(labeler, references) if promises else []
     pairs = [(eg.predicted, eg.reference) for eg in examples if codec.unit != "word"]
     if n_other := sum([t.idx for t in own] != [t.idx for t in given] for own, given in pairs):
         notes.append(

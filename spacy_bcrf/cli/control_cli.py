@@ -47,6 +47,7 @@ def control_cli(
     from spacy_bcrf.analysis.control import control
     from spacy_bcrf.analysis.control.evidence import Loss
     from spacy_bcrf.analysis.control.thresholds import ASSUMPTION, list_promises, split_promise
+    from spacy_bcrf.pipeline.settings import check_promise
 
     from .labeler import check_destination, load_labeler, read_gold, store
 
@@ -59,7 +60,13 @@ def control_cli(
         raise ValueError("expected either --recall or --precision, such as --precision 0.95")
     else:
         check_destination(model, dev, output, inplace)
-    nlp, name, labeler = load_labeler(model, pipe, gpu_id, inplace)
+    kind = "recall" if precision is None else "precision"
+
+    def check(name: str, labeler: Any) -> None:
+        if not is_table:
+            check_promise(name, labeler.codec, kind)
+
+    nlp, name, labeler = load_labeler(model, pipe, gpu_id, inplace, check)
     # Before the corpus is read, so that the errors of options do not name it.
     value = recall if precision is None else precision
     split_promise(labeler.labels, value, of_labels, confidence)

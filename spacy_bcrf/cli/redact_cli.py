@@ -48,7 +48,7 @@ def redact_cli(
     No software finds all personal data. Read a sample of the output.
     """
     from spacy_bcrf.analysis.control.thresholds import ASSUMPTION, measure_promises, show_reached
-    from spacy_bcrf.analysis.loading import make_examples, make_input
+    from spacy_bcrf.analysis.loading import make_examples, make_input, note_fitted
     from spacy_bcrf.analysis.redact import Redacted, find_promise, measure_leaks, redact
 
     from .labeler import load_labeler, read_gold
@@ -109,6 +109,7 @@ def redact_cli(
         examples = make_examples(nlp, name, gold)
         promises = [] if threshold is not None else measure_promises(labeler, examples)
         reached = list(map(show_reached, promises))
+        print_notes(note_fitted(labeler, gold) if promises else ())
         page = partial(render, "redaction.html", title=title, report=leaks, reached=reached)
         write_report(report, {".html": page}, {**leaks.to_json(), "promises": promises})
         typer.echo("\n".join([*leaks.lines(), *reached, f"{report}: {leaks!r}"]))

@@ -49,7 +49,8 @@ class Control:
 
     promise: "precision": predictions below their label's threshold are dropped; "recall": all spans
     from it on are written to `Doc.spans["candidates"]`. thresholds: of labels, in [0, 1] and above
-    0 for "recall", for posteriors of the temperature. Others: see `analysis.control`.
+    0 for "recall", for posteriors of the temperature. fitted_on: hashes of texts that `control` has
+    seen, see `analysis.loading.hash_texts`. Others: see `analysis.control`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}
@@ -63,6 +64,7 @@ class Control:
     confidence: float = 0.95
     unit: str = "span"
     max_units: int = 1
+    fitted_on: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.promise not in PROMISES:

@@ -34,7 +34,7 @@ from spacy_bcrf.analysis.control.thresholds import (
     list_promises,
     split_promise,
 )
-from spacy_bcrf.analysis.loading import hash_texts, make_examples
+from spacy_bcrf.analysis.loading import hash_texts, make_examples, note_fitted
 from spacy_bcrf.pipeline.settings import Control
 
 WORDS = ["Ann", "saw", "Rome", "and", "Kim"]
@@ -263,15 +263,18 @@ def test_a_table_of_promises_holds_at_once(nlp, ner):
 
 def test_documents_of_the_calibration_are_refused(nlp, ner):
     docs = [Doc(nlp.vocab, words=[*WORDS, str(i)], ents=[*ENTS, "O"]) for i in range(120)]
-    ner.calibrated_on = hash_texts(docs[:40])[:32]
+    ner.calibrated_on = hash_texts(docs[:40])
     try:
         with pytest.raises(ValueError, match=r"have 100% of the documents that `calibrate` was"):
             control(nlp, docs, "bcrf_ner", recall=0.5)
         ner.calibrated_on = (*hash_texts(docs[:4]), *(f"{i:016x}" for i in range(28)))
         found = control(nlp, docs, "bcrf_ner", recall=0.5)
         assert "about 12% of the documents that `calibrate`" in found.notes[0]
+        assert note_fitted(ner, docs[:0]) == []
+        (note,) = note_fitted(ner, docs)
+        assert note.startswith("100% of the documents that `control` was fitted on are among these")
     finally:
-        ner.calibrated_on = ()
+        ner.calibrated_on, ner.control = (), None
 
 
 def test_documents_of_another_source_are_doubted(nlp, ner):

@@ -82,6 +82,7 @@ def test_the_leakage_report_has_promised_and_reached_recall(folder):
     control("model", "many.spacy", *PIPE, "--recall", "0.8", "-o", "safe")
     args = ("safe", "dev.spacy", *PIPE, "-o", "out.jsonl", "--report")
     result = redact(*args, "leaks.json")
+    assert "% of the documents that `control` was fitted on are among these" in result.stderr
     (promise,) = json.loads((folder / "leaks.json").read_text())["promises"]
     assert (promise["promised"], promise["documents"]) == (0.8, 9)
     nlp = spacy.load("safe")

@@ -9,6 +9,8 @@ of this suite then stay.
 from __future__ import annotations
 
 import argparse
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.conformance.page import PAGE, make_page, read_reports
@@ -24,9 +26,11 @@ def main() -> int:
     if unknown := set(args.suites) - set(suites):
         parser.error(f"unknown suite {min(unknown)}; the suites are {', '.join(suites)}")
     status = 0
-    for name in args.suites or suites:
+    pool = ThreadPoolExecutor(os.cpu_count())
+    runs = {n: pool.submit(run, suites[n], args.sources) for n in args.suites or suites}
+    for name, done in runs.items():
         try:
-            report = run(suites[name], args.sources)
+            report = done.result()
         except MissingError as error:
             print(f"{name}: skipped, {error}", flush=True)
             continue

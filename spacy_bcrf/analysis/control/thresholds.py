@@ -15,7 +15,7 @@ from spacy.util import minibatch
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.settings import PROMISES, Control
 
-from ..loading import check_unseen, find_labeler, make_examples, note_left_out
+from ..loading import check_unseen, find_labeler, hash_texts, make_examples, note_left_out
 from ..result import Result, make_axes
 from .evidence import GRIDS, Evidence, Kept, Loss, Promise, fit_threshold, mean_loss, show_promise
 from .risk import Counts, Floats, binomial_interval, count_units
@@ -138,6 +138,7 @@ def control(
         confidence,
         unit,
         max_units,
+        hash_texts(gold),
     )
     n_candidates = sum(
         len(prediction.candidates or ())
