@@ -13,7 +13,7 @@ Three measures count hits among the pairs, as SemEval-2013 task 9 does (Segura-B
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -67,6 +67,10 @@ class Pair(NamedTuple):
             return self.predicted.probability
         assert self.gold is not None
         return None if self.gold.probability is None else 1 - self.gold.probability
+
+
+Place = tuple[int, Pair]
+"""Index of the document, and a pair of it."""
 
 
 def match_spans(gold: Sequence[Annotation], predicted: Sequence[Annotation]) -> list[Pair]:
@@ -193,51 +197,53 @@ class Evaluation:
     labels: list[str]
     n_left_out: int = 0
 
+    @property
+    def places(self) -> list[Place]:
+        return [(i, pair) for i, pairs in enumerate(self.pairs) for pair in pairs]
+
     def count(self, measure: str) -> Counts:
         """Return the counts (D, 1 + L, 4) of a measure: all labels together, then each label."""
         assert measure in MEASURES
-        rows = {label: 1 + i for i, label in enumerate(self.labels)}
-        counts = np.zeros((len(self.pairs), 1 + len(rows), 4))
-        for i, pairs in enumerate(self.pairs):
-            for pair in pairs:
-                is_hit = _is_hit(pair, measure)
-                for side, span in enumerate(pair):
-                    if span is not None:
-                        counts[i, rows[span.label], side] += 1
-                        counts[i, rows[span.label], side + 2] += is_hit
-        counts[:, 0] = counts[:, 1:].sum(axis=1)
-        return counts
+        rows = {label: [0, 1 + i] for i, label in enumerate(self.labels)}
+        return self._count(measure, 1 + len(rows), lambda spans: [rows[s.label] for s in spans])
 
     def count_overlaps(self) -> Counts:
         """Return exact counts (D, 4, 4) by OVERLAPS. Each side has its own kinds."""
-        counts = np.zeros((len(self.pairs), len(OVERLAPS), 4))
-        for i, pairs in enumerate(self.pairs):
+
+        def find_rows(spans: Sequence[Annotation]) -> list[list[int]]:
+            return [[OVERLAPS.index(kind) for kind in kinds] for kinds in find_overlaps(spans)]
+
+        return self._count("exact", len(OVERLAPS), find_rows)
+
+    def _count(
+        self, measure: str, n: int, find_rows: Callable[[Sequence[Annotation]], list[list[int]]]
+    ) -> Counts:
+        """Return the counts (D, n, 4) of a measure. find_rows: of the spans of a text."""
+        counts = np.zeros((len(self.pairs), n, 4))
+        for of_doc, pairs in zip(counts, self.pairs, strict=True):
             for side in (0, 1):
-                known = [(pair[side], pair.kind == CORRECT) for pair in pairs]
-                spans = [(span, is_hit) for span, is_hit in known if span is not None]
-                kinds = find_overlaps([span for span, _ in spans])
-                for (_, is_hit), of_span in zip(spans, kinds, strict=True):
-                    rows = [OVERLAPS.index(kind) for kind in of_span]
-                    counts[i, rows, side] += 1
-                    counts[i, rows, side + 2] += is_hit
+                known = [(pair[side], _is_hit(pair, measure)) for pair in pairs]
+                spans = [span for span, _ in known if span is not None]
+                hits = [is_hit for span, is_hit in known if span is not None]
+                for rows, is_hit in zip(find_rows(spans), hits, strict=True):
+                    of_doc[rows, side] += 1
+                    of_doc[rows, side + 2] += is_hit
         return counts
 
     def outcomes(self) -> dict[str, dict[str, int]]:
         """Return the numbers of each of OUTCOMES by label: the predicted one of spurious spans."""
         found = {label: dict.fromkeys(OUTCOMES, 0) for label in self.labels}
-        for pairs in self.pairs:
-            for pair in pairs:
-                some = pair.gold or pair.predicted
-                assert some is not None
-                found[some.label][pair.kind] += 1
+        for _, pair in self.places:
+            some = pair.gold or pair.predicted
+            assert some is not None
+            found[some.label][pair.kind] += 1
         return found
 
     def predictions(self, label: str | None = None) -> tuple[NDArray, NDArray[np.bool_]]:
         """Return probabilities (M,) of predicted spans of a label or all, and which are correct."""
         found = [
             (pair.predicted.probability, pair.kind == CORRECT)
-            for pairs in self.pairs
-            for pair in pairs
+            for _, pair in self.places
             if pair.predicted is not None
             and pair.predicted.probability is not None
             and label in (None, pair.predicted.label)

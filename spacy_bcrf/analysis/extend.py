@@ -28,6 +28,8 @@ from .result import Result
 
 RATE = 0.3
 """Rate of AdaGrad in a sparse linear chain."""
+DROPOUT = 0.1
+"""Of a network."""
 
 
 Extension = tuple[NDArray[np.int32], Bools]
@@ -147,8 +149,6 @@ def extend(
     pipe: str | None = None,
     *,
     passes: int = 5,
-    batch_size: int | None = None,
-    drop: float = 0.0,
     learn_rate: float | None = None,
     seed: int = 0,
 ) -> Extended:
@@ -214,7 +214,7 @@ def extend(
         allowed = every.xp.asarray(np.concatenate(of_gold))
         return CRF().marginals(every.restrict(allowed), edges=True)
 
-    options: Any = {"passes": passes, "batch_size": batch_size, "drop": drop, "seed": seed}
+    options: Any = {"passes": passes, "drop": DROPOUT, "seed": seed}
     options |= {"sgd": sgd, "progress": f"[{name}] learning"}
     losses = learn(labeler, [docs[i] for i in kept], find_target, **options)
     had_control = labeler.control is not None

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .calibrate import expected_error, measure_reliability
-from .evaluation import CORRECT, MEASURES, OVERLAPS, Counts, Evaluation, Pair, score
+from .evaluation import CORRECT, MEASURES, OUTCOMES, OVERLAPS, Counts, Evaluation, Place, score
 from .resampling import bootstrap_scores, percentile_interval, randomization_test
 
 SCORES = ("precision", "recall", "f")
@@ -18,12 +18,6 @@ N_ERRORS = 12
 """Number of the most and of the least certain errors."""
 CONTEXT = 60
 """Number of characters of context on each side."""
-
-ORDER = ("type", "boundary", "spurious", "missing")
-"""The kinds of errors in the order of the confusions."""
-
-Place = tuple[int, Pair]
-"""Index of the document, and a pair of it."""
 
 
 def describe(evaluation: Evaluation, texts: Sequence[str], n: int, seed: int) -> dict[str, Any]:
@@ -41,12 +35,7 @@ def describe(evaluation: Evaluation, texts: Sequence[str], n: int, seed: int) ->
     labels = [None, *evaluation.labels]
     scores = {key: _score_rows(labels, evaluation.count(key), n, seed) for key in MEASURES}
     overlaps = evaluation.count_overlaps()
-    errors = [
-        (i, pair)
-        for i, pairs in enumerate(evaluation.pairs)
-        for pair in pairs
-        if pair.kind != CORRECT
-    ]
+    errors = [place for place in evaluation.places if place[1].kind != CORRECT]
     wrong = [place for place in errors if place[1].predicted]
     missing = [place for place in errors if not place[1].predicted]
     most, least = _by_certainty(wrong, texts)
@@ -176,7 +165,7 @@ def _group(errors: Sequence[Place], texts: Sequence[str]) -> list[dict[str, Any]
             "examples": [_example(place, texts) for place in _most_certain(places, N_EXAMPLES)],
         }
         for (kind, gold, predicted), places in sorted(
-            groups.items(), key=lambda item: (ORDER.index(item[0][0]), -len(item[1]))
+            groups.items(), key=lambda item: (OUTCOMES.index(item[0][0]), -len(item[1]))
         )
     ]
 

@@ -1,7 +1,7 @@
 """`python -m spacy bcrf extend`"""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from spacy.cli._util import Arg, Opt
@@ -23,10 +23,6 @@ def extend_cli(
     learn_rate: Annotated[
         float | None, Opt(help="Learning rate (default: the config's; 0.3 for a sparse chain)")
     ] = None,
-    batch_size: Annotated[
-        int | None, Opt(help="Documents in a step (default: 1 for a sparse chain, else 8)", min=1)
-    ] = None,
-    dropout: Annotated[float, Opt(help="Of a network", min=0, max=0.99)] = 0.1,
     seed: Seed = 0,
     gpu_id: GpuId = -1,
 ) -> str:
@@ -49,8 +45,7 @@ def extend_cli(
     fix_random_seed(seed)
     nlp, name, _ = load_labeler(model, pipe, gpu_id)
     gold = read_gold(nlp, corpus)
-    options: Any = {"passes": passes, "batch_size": batch_size, "drop": dropout}
-    result = extend(nlp, gold, names, name, learn_rate=learn_rate, seed=seed, **options)
+    result = extend(nlp, gold, names, name, passes=passes, learn_rate=learn_rate, seed=seed)
     n_problems = len(result.problems)
     typer.echo(f"{name}: learned {', '.join(names)} from {len(gold) - n_problems:,} documents")
     if n_problems:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from filecmp import cmp
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from spacy.cli._util import Opt
@@ -22,6 +22,7 @@ from .paths import check_output_file, print_notes, read_corpus
 if TYPE_CHECKING:
     from spacy_bcrf.corpora.inspection import Inspection
 
+Encoder = Literal["sparse", "cnn", "hybrid", "transformer"]
 HELD_OUT = 10
 """Without --dev, each of so many documents is held out as one."""
 
@@ -45,9 +46,7 @@ def init_cli(
         str | None,
         Opt("--pipe", "-p", help="ner,spans,tagger; or segmenter (default: by corpus)"),
     ] = None,
-    encoder: Annotated[
-        str, Opt("--encoder", "-e", help="sparse, cnn, hybrid or transformer")
-    ] = "sparse",
+    encoder: Annotated[Encoder, Opt("--encoder", "-e", help="Kind of model")] = "sparse",
     clusters: Annotated[
         str | None, Opt(help="What `clusters` wrote, or brown: of TEXTS.txt or text beside TRAIN")
     ] = None,

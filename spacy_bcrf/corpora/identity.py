@@ -19,17 +19,9 @@ def hash_identity(identity: Mapping[str, Any]) -> str:
 
 def keep_identity(path: Path, identity: Mapping[str, Any]) -> None:
     """Write the identity of a run, or compare it with the old one. CorpusError: of another run."""
-    if not path.exists():
-        write_text(path, json.dumps(identity, indent=1))
-        return
-    try:
-        old = json.loads(path.read_text(encoding="utf8"))
-    except (ValueError, RecursionError) as error:
-        raise CorpusError(
-            f"{path}: is not the file of an earlier run ({error}); expected another folder"
-        ) from None
-    found = list(_differences(old, json.loads(json.dumps(identity))))
-    if found:
+    new = json.loads(json.dumps(identity))
+    old = keep_part(path, lambda: new, lambda values: values)
+    if found := list(_differences(old, new)):
         more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
         raise CorpusError(
             f"{path.parent}: was started differently: {'; '.join(found[:5])}{more}. Give the same "
@@ -47,10 +39,13 @@ def keep_part(path: Path | None, make: Callable[[], Any], read: Callable[[Any], 
         try:
             return read(json.loads(path.read_text("utf8")))
         except (ValueError, TypeError, RecursionError) as error:
-            raise CorpusError(f"{path}: {error}; delete it to make it again") from None
+            problem = (
+                f"is not the file of an earlier run ({error}); delete it, or take another folder"
+            )
+            raise CorpusError(f"{path}: {problem}") from None
     values = make()
     if path is not None:
-        write_text(path, json.dumps(values))
+        write_text(path, json.dumps(values, indent=1))
     return read(values)
 
 
