@@ -1,7 +1,7 @@
 """`python -m spacy bcrf migrate`"""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from spacy.cli._util import Arg, Opt, import_code
@@ -14,7 +14,7 @@ from .errors import spacy_command
 from .options import Code
 from .paths import check_output_file, print_notes
 
-HEADS = "CRF, BCRF, MeanField, Unstructured, SAPO, Perceptron, MIRA"
+Head = Literal["CRF", "BCRF", "MeanField", "Unstructured", "SAPO", "Perceptron", "MIRA"]
 
 
 def migrate_cli(
@@ -22,9 +22,7 @@ def migrate_cli(
         Path, Arg(help="Training config, or a model of CRFsuite", exists=True, dir_okay=False)
     ],
     output: Annotated[Path, Opt("--output", "-o", help="Config to write, or new folder")],
-    head: Annotated[
-        str | None, Opt(help=f"Of a config: one of {HEADS} (default: BCRF)", show_default=False)
-    ] = None,
+    head: Annotated[Head | None, Opt(help="Of a config (default: BCRF)")] = None,
     code: Code = None,
     lang: Annotated[str | None, Opt("--lang", "-l", help="Of a model (default: en)")] = None,
 ) -> str:
@@ -51,8 +49,6 @@ def _migrate_config(config: Path, output: Path, head: str, code: Path | None) ->
 
     from spacy_bcrf.analysis.migrate import migrate_config
 
-    if head not in HEADS.split(", "):
-        raise ValueError(f"--head {head}: expected one of {HEADS}")
     check_output_file(output, ".cfg", config)
     import_code(code)
     with naming(config):

@@ -52,7 +52,7 @@ def rank_cli(
     """
     from spacy_bcrf.analysis.loading import annotate_before
     from spacy_bcrf.analysis.predictions import predict_spans
-    from spacy_bcrf.analysis.rank import MAX_POOL, rank
+    from spacy_bcrf.analysis.rank import rank
 
     from . import annotation_tasks as tasks
     from .labeler import load_labeler
@@ -60,8 +60,6 @@ def rank_cli(
     from .text_docs import Texts
 
     check_output_file(output, ".jsonl .json", texts)
-    if diverse and not 0 < n <= MAX_POOL:
-        raise ValueError(f"--diverse needs --n, from 1 to {MAX_POOL:,}; got {n:,}")
     nlp, name, labeler = load_labeler(model, pipe, gpu_id)
     if format != "jsonl":
         check_labeler(labeler)

@@ -4,12 +4,12 @@ import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import tee
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from spacy.cli._util import Arg, Opt
-from spacy.tokens import Doc
 
 from .errors import spacy_command
 from .options import GpuId, PipeName
@@ -78,29 +78,25 @@ def redact_cli(
     names = ", ".join(sorted({*labeler.labels} - {*check(name, labeler).labels}))
     print_notes([f"no promise for {names}: not replaced. Give --threshold"] * bool(names))
     gold = read_gold(nlp, texts) if report is not None else []
-    ids: list[Any] = []
     kept: list[Redacted] = []
     n: Counter[str] = Counter()
 
-    def read() -> Iterator[Doc]:
+    def replace() -> Iterator[dict[str, Any]]:
         given: Iterable[Any] = ((i, make_input(nlp, doc)) for i, doc in enumerate(gold))
         if report is None:
             given = ((record.id, doc) for record, doc in read_text_records(texts, nlp))
-        for key, doc in given:
-            ids.append(key)
-            yield doc
-
-    def replace() -> Iterator[dict[str, Any]]:
-        for i, found in enumerate(redact(nlp, read(), name, **options)):
-            n.update(spans=len(found.spans), left=len(found.left))
+        ids, docs = tee(given)  # `redact` reads a batch ahead
+        redacted = redact(nlp, (doc for _, doc in docs), name, **options)
+        for (key, _), found in zip(ids, redacted, strict=True):
+            n.update(texts=1, spans=len(found.spans), left=len(found.left))
             if report is not None:
                 kept.append(found)
-            yield {"id": ids[i], **found.to_json()}
-        if not ids:
+            yield {"id": key, **found.to_json()}
+        if not n["texts"]:
             raise ValueError(f"{texts}: has no texts")
 
     write_json_lines(output, replace())
-    typer.echo(f"{len(ids):,} texts with {n['spans']:,} replacements written to {output}")
+    typer.echo(f"{n['texts']:,} texts with {n['spans']:,} replacements written to {output}")
     left = f"found strings still stand at {n['left']:,} places, where they are improbable"
     print_notes([left] * bool(n["left"]))
     if report is not None:

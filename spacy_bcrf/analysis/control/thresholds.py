@@ -29,17 +29,15 @@ ASSUMPTION = (
     "`calibrate` has seen. `monitor` watches whether new documents are like these"
 )
 
-Labels = str | tuple[str, ...]
-"""A label, or labels that are promised together."""
-
 
 def split_promise(
     labels: Sequence[str], value: float | None, of_labels: Mapping[Any, float], confidence: float
 ) -> list[Promise]:
     """Return the promises: one of each group in `of_labels`, and one of all other labels together.
 
-    of_labels: by `Labels`. Bonferroni: each promise has an equal part of 1 - confidence. ValueError
-    for labels that are unknown or have two promises, and numbers that are not between 0 and 1.
+    of_labels: by label or tuple of labels. Bonferroni: each promise has an equal part of 1 -
+    confidence. ValueError for labels that are unknown or have two promises, and numbers that are
+    not between 0 and 1.
     """
     groups = {(key,) if isinstance(key, str) else tuple(key): x for key, x in of_labels.items()}
     named = {"confidence": confidence, **{", ".join(key): x for key, x in groups.items()}}
