@@ -35,6 +35,16 @@ class WordScores:
         arrays: tuple[Any, ...],
     ) -> NDArray[np.float32]: ...
 
+class StreamTokens:
+    words: list[str]
+    def __init__(
+        self,
+        words: list[str],
+        hashes: NDArray[np.uint64],
+        arrays: tuple[Any, ...],
+        marks: NDArray[np.uint64],
+    ) -> None: ...
+
 class Stream:
     length: int
     final: int
@@ -43,6 +53,10 @@ class Stream:
     forced: int
     def __init__(
         self,
+        dictionary: Dictionary,
+        weights: NDArray[np.float32],
+        before: int,
+        after: int,
         transitions: NDArray[np.floating],
         closed: NDArray[np.bool_],
         starts: NDArray[np.bool_],
@@ -52,13 +66,12 @@ class Stream:
     ) -> None: ...
     def extend(
         self,
-        scores: NDArray[np.float32],
-        values: NDArray[np.uint64],
-        start: int,
-        stop: int,
+        pieces: list[StreamTokens],
         ended: bool,
         max_lag: int,
-    ) -> list[tuple[int, int, int, int]]: ...
+        scores: WordScores,
+    ) -> list[tuple[int, int, int, int]] | None: ...
+    def characters(self, start: int, stop: int) -> tuple[int, int]: ...
     def tags(self, start: int, stop: int) -> list[int]: ...
     def drop(self, first: int) -> None: ...
     def bound(

@@ -39,6 +39,8 @@ cdef extern from "cpu/sparse/scores.hh" namespace "bcrf" nogil:
         void add(uint64_t, const vector[Part]&, bint) except +
         void score(const TokenValues&, const uint64_t*, const int*, int, CDictionary&,
                    const Weights&, float*) except +
+        void score(const TokenValues&, const uint64_t*, const int*, int, CDictionary&,
+                   const Weights&, float*, int, int) except +
 
 
 cdef class Dictionary:

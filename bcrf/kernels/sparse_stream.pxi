@@ -1,6 +1,16 @@
 # Labelings of tokens that arrive in pieces.
 
 cdef extern from "cpu/sparse/stream.hh" namespace "bcrf" nogil:
+    cdef cppclass CTokens "bcrf::StreamTokens":
+        int singles, bags
+        vector[uint64_t] hashes, values, bag_values
+        vector[int64_t] bag_starts
+        vector[int] kinds, sizes, widths
+        size_t size()
+        void add(const CTokens&) except +
+        void keep(size_t, size_t) except +
+        TokenValues view()
+
     cdef cppclass StreamSpec:
         int chains, tags, outside
         bint in_float, posterior
@@ -20,15 +30,51 @@ cdef extern from "cpu/sparse/stream.hh" namespace "bcrf" nogil:
         long long final()
         long long undecided()
         int tag(long long)
-        void extend(const float*, const vector[int]&, bint, long long) except +
+        long long start(long long)
+        long long end(long long)
+        void extend(const float*, const CTokens&, size_t, size_t, bint, long long) except +
         vector[CSpan] take_complete()
         void drop(long long)
         void bound(int, long long, const vector[int]&, int, double&, double&) except +
 
 
+cdef class StreamTokens:
+    """Tokens as `Stream` takes them.
+
+    words: each with its blank. hashes: uint64 (N,), of the words. arrays: see `Extractor.extract`.
+    marks: uint64 (N, 4), the characters of a token, those of its blank, and the kind: two columns of
+    1 or another number.
+    """
+
+    cdef CTokens c
+    cdef readonly list words
+
+    def __init__(self, list words not None, const uint64_t[::1] hashes, tuple arrays not None,
+                 const uint64_t[:, ::1] marks):
+        cdef TokenValues given = _tokens(arrays, 0)
+        cdef size_t i, k, n = len(words), bags = given.bags
+        cdef int64_t start, stop
+        if hashes.shape[0] != n or marks.shape[0] != n or marks.shape[1] != 4 or len(arrays[0]) != n:
+            raise ValueError(f"there are {n} words, but {len(arrays[0])} values")
+        self.words, self.c.singles, self.c.bags = words, given.singles, given.bags
+        self.c.values.assign(given.values, given.values + n * given.singles)
+        for i in range(n):
+            self.c.hashes.push_back(hashes[i])
+            self.c.sizes.push_back(marks[i, 0])
+            self.c.widths.push_back(marks[i, 0] + marks[i, 1])
+            self.c.kinds.push_back((marks[i, 2] == 1) + 2 * (marks[i, 3] == 1))
+            for k in range(given.words[i] * bags, (given.words[i] + 1) * bags):
+                start, stop = given.bag_starts[k], given.bag_starts[k + 1]
+                self.c.bag_values.insert(self.c.bag_values.end(), given.bag_values + start,
+                                         given.bag_values + stop)
+                self.c.bag_starts.push_back(self.c.bag_values.size())
+
+
 cdef class Stream:
     """The best labeling of a text whose tokens arrive in pieces, and what of it is final.
 
+    dictionary, weights: see `WordScores.score`. before, after: the number of tokens, 1 or more, around
+    one that its scores depend on. Those of the first and of the last token differ.
     transitions: (4, T, T) float32 or float64, by the kind of the first token. closed: bool (3, 4,
     C, T), whether the first, another or the last token cannot have a tag, by its kind: 0 to 3, see
     `extend`. starts, goes_on: bool (T,), whether a tag starts a span or is that of none, and
@@ -41,12 +87,22 @@ cdef class Stream:
     """
 
     cdef CStream* c
+    cdef CTokens window  # from `before` tokens before the first one without a tag on
+    cdef size_t start  # of the first token in the window without a tag
+    cdef vector[float] scores
+    cdef Dictionary dictionary
+    cdef const float[:, ::1] weights
+    cdef size_t before, after
     cdef int n_tags, n_chains
     cdef bint has_posterior
 
-    def __cinit__(self, transitions, closed, starts, goes_on, int outside, double temperature):
+    def __cinit__(self, Dictionary dictionary not None, const float[:, ::1] weights, size_t before,
+                  size_t after, transitions, closed, starts, goes_on, int outside,
+                  double temperature):
         cdef StreamSpec spec
         _, _, self.n_chains, self.n_tags = closed.shape
+        _weights(weights, self.n_chains * self.n_tags, self.n_chains)
+        self.dictionary, self.weights, self.before, self.after = dictionary, weights, before, after
         spec.chains, spec.tags, spec.outside = self.n_chains, self.n_tags, outside
         spec.in_float, spec.posterior = transitions.dtype == "float32", temperature > 0
         self.has_posterior = spec.posterior
@@ -78,31 +134,54 @@ cdef class Stream:
     def forced(self):
         return self.c.forced()
 
-    def extend(self, const float[:, ::1] scores, const uint64_t[:, ::1] values, int start,
-               int stop, bint ended, long long max_lag):
-        """Take the tokens `start` to `stop` of scores (n, C T), and return the complete spans.
+    def extend(self, list pieces not None, bint ended, long long max_lag,
+               WordScores scores not None):
+        """Take pieces, `StreamTokens`, and return the complete spans: chain, start, end, and the tag
+        of the first token. Return None if no token has new scores.
 
-        values: (n, A >= 2). The last two columns are the kind of a token, each 1 or another number.
         ended: whether no token follows. max_lag: tokens that are older get the tags of the best
-        labeling so far. A span is chain, start, end and the tag of its first token. ValueError for
-        scores of NaN and infinity, and if no labeling is allowed; the stream then stays as it was.
+        labeling so far. scores: see `WordScores`. ValueError for scores of NaN and infinity, and if
+        no labeling is allowed; the stream then stays as it was.
         """
-        cdef int i
-        cdef vector[int] kinds
-        cdef const float* given = NULL
+        cdef Weights table = _weights(self.weights, self.n_chains * self.n_tags, self.n_chains)
+        cdef size_t known = self.window.size(), stop, first
+        cdef int n
+        cdef TokenValues tokens
+        cdef StreamTokens piece
         cdef CSpan span
-        cdef Py_ssize_t last = values.shape[1] - 1
-        if (scores.shape[1] != self.n_chains * self.n_tags or values.shape[0] != scores.shape[0] or
-                last < 1):
-            raise ValueError(f"scores are {(scores.shape[0], scores.shape[1])}")
-        if not 0 <= start <= stop <= scores.shape[0]:
-            raise IndexError(f"tokens {start} to {stop} of {scores.shape[0]}")
-        for i in range(start, stop):
-            kinds.push_back((values[i, last - 1] == 1) + 2 * (values[i, last] == 1))
-        if start < stop:
-            given = &scores[start, 0]
-        self.c.extend(given, kinds, ended, max_lag)
+        try:
+            for given in pieces:
+                piece = given
+                if not self.window.size():
+                    self.window.singles, self.window.bags = piece.c.singles, piece.c.bags
+                if (piece.c.singles != self.window.singles or piece.c.bags != self.window.bags or
+                        piece.c.singles + piece.c.bags < scores.n_columns):
+                    raise ValueError(f"a piece has {piece.c.singles} values, {piece.c.bags} bags")
+                self.window.add(piece.c)
+            n = self.window.size()
+            stop = n if ended else max(self.start + self.after, n) - self.after
+            if stop == self.start and not ended:
+                return None
+            tokens = self.window.view()
+            self.scores.resize(stop * table.tags)
+            with nogil:
+                if stop > self.start:
+                    scores.c.score(tokens, self.window.hashes.data(), &n, 1, self.dictionary.c,
+                                   table, self.scores.data(), self.start, stop)
+                self.c.extend(self.scores.data(), self.window, self.start, stop, ended, max_lag)
+        except BaseException:
+            self.window.keep(0, known)
+            raise
+        first = max(self.before, stop) - self.before
+        self.window.keep(first, n)
+        self.start = stop - first
         return [(span.chain, span.start, span.end, span.tag) for span in self.c.take_complete()]
+
+    def characters(self, long long start, long long stop):
+        """Return the first character of some tokens, and the one behind the last."""
+        if not self.c.first() <= start < stop <= self.c.length():
+            raise IndexError(f"tokens {start} to {stop}")
+        return self.c.start(start), self.c.end(stop - 1)
 
     def tags(self, long long start, long long stop):
         """Return the tags of the first chain."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from .templates import Attribute, Template, TemplateError
 from .word_cache import Bags, WordCache, WordFunction
 
 Keys = NDArray[np.uint64]
+Result = TypeVar("Result")
 
 
 class Tokens(NamedTuple):
@@ -102,7 +103,7 @@ class TemplateFeatures:
 
     def forget_words(self) -> None:
         """Compute the values of words again, after a change of what their functions read."""
-        self._words = WordCache(self._functions, self._hash)
+        self.words = WordCache(self._functions, self._hash)
         # The scores of word types that no thread uses, and the weights that they are sums of.
         self._word_scores: tuple[NDArray[np.float32], list[Any]] | None = None
 
@@ -128,11 +129,16 @@ class TemplateFeatures:
 
         Keeps what the features of each word type add, until it gets another array of weights.
         """
+        orths, arrays = np.ascontiguousarray(tokens.orths), self._arrays(tokens)
+        return self.use_scores(
+            weights, lambda kept: kept.score(dictionary, weights, n_tags, n_chains, orths, arrays)
+        )
+
+    def use_scores(self, weights: NDArray[np.float32], use: Callable[[Any], Result]) -> Result:
+        """Return what `use` makes of the `kernels.sparse.WordScores` of these weights."""
         kept = self._word_scores
         if kept is None or kept[0] is not weights:
             kept = self._word_scores = weights, []
-        orths = np.ascontiguousarray(tokens.orths)
-        arrays = self._arrays(tokens)
         # Without a lock: a fork beside a thread that holds it would wait for ever.
         idle = kept[1]
         try:
@@ -140,13 +146,20 @@ class TemplateFeatures:
         except IndexError:
             scores = self._compile_scores()
         try:
-            return scores.score(dictionary, weights, n_tags, n_chains, orths, arrays)
+            return use(scores)
         finally:
             idle.append(scores)
 
+    def read(self, words: list[str], tokens: Tokens, marks: Keys) -> Any:
+        """Return tokens for a stream. words, marks: see `kernels.sparse.StreamTokens`."""
+        from bcrf.kernels.sparse import StreamTokens
+
+        orths = np.ascontiguousarray(tokens.orths)
+        return StreamTokens(words, orths, self._arrays(tokens), np.ascontiguousarray(marks))
+
     def _arrays(self, tokens: Tokens) -> tuple[Any, ...]:
         """Return the extractor's arguments: columns, then bags: of words, then `listed`."""
-        cells, bags = self._words.find(np.ascontiguousarray(tokens.orths), tokens.text)
+        cells, bags = self.words.find(np.ascontiguousarray(tokens.orths), tokens.text)
         n_bags = self.n_of_word
         if tokens.listed:
             bags = _join(bags, cells, n_bags, tokens.listed)

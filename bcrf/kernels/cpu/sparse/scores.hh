@@ -1,6 +1,7 @@
 // Tag scores of the tokens of sequences under fixed weights.
 #pragma once
 
+#include <limits>
 #include <mutex>
 #include <stdexcept>
 #include <vector>
@@ -252,14 +253,15 @@ class WordScores {
         after_ = std::max(after_, last);
     }
 
-    // Compute unary (N, tags) of a batch. All calls must have the same weights and features in the
-    // dictionary, which must not change meanwhile. Raise std::out_of_range if the dictionary has
-    // features without weights.
+    // Compute unary (N, tags) of a batch, of the tokens [from, to) of each sequence. All calls must have
+    // the same weights and features in the dictionary, which must not change meanwhile. Raise
+    // std::out_of_range if the dictionary has features without weights.
     void score(const TokenValues& tokens, const std::uint64_t* words, const int* lengths, int batch,
-               Dictionary& dictionary, const Weights& weights, float* unary) {
+               Dictionary& dictionary, const Weights& weights, float* unary, int from = 0,
+               int to = std::numeric_limits<int>::max()) {
         const std::lock_guard<std::mutex> lock(mutex_);
         try {
-            score_all(tokens, words, lengths, batch, dictionary, weights, unary);
+            score_all(tokens, words, lengths, batch, dictionary, weights, unary, from, to);
         } catch (...) {
             forget();  // grams without sums
             throw;
@@ -296,8 +298,8 @@ class WordScores {
         }
     }
 
-    void score_all(const TokenValues& tokens, const std::uint64_t* words, const int* lengths,
-                   int batch, Dictionary& dictionary, const Weights& weights, float* unary) {
+    void score_all(const TokenValues& tokens, const std::uint64_t* words, const int* lengths, int batch,
+                   Dictionary& dictionary, const Weights& weights, float* unary, int from, int to) {
         std::vector<std::uint64_t> keys;
         std::vector<std::int64_t> starts = {0};
         std::vector<std::int32_t> rows;
@@ -313,8 +315,8 @@ class WordScores {
         ScoreParts parts;
         std::int64_t first = 0;
         for (int b = 0; b < batch; first += lengths[b++])
-            for (int begin = 0; begin < lengths[b]; begin += BLOCK) {
-                const int end = std::min(lengths[b], begin + int(BLOCK));
+            for (int begin = from; begin < std::min(to, lengths[b]); begin += BLOCK) {
+                const int end = std::min({to, lengths[b], begin + int(BLOCK)});
                 if (!has_room(end - begin + before_ + after_)) forget();
                 number({tokens, words, first, lengths[b], begin, end}, dictionary, weights);
                 parts.clear();

@@ -6,7 +6,6 @@
 // Markov chain: that of backward sampling from the forward messages.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <limits>
@@ -14,7 +13,48 @@
 #include <utility>
 #include <vector>
 
+#include "templates.hh"
+
 namespace bcrf {
+
+// What features and labelings need of n tokens. hashes: of their words. values, bag_starts, bag_values: see
+// TokenValues; token i is its own word. kinds: below KINDS. sizes: characters, without and with the blank behind.
+struct StreamTokens {
+    int singles = 0, bags = 0;
+    std::vector<std::uint64_t> hashes, values, bag_values;
+    std::vector<std::int64_t> bag_starts = {0};
+    std::vector<int> numbers, kinds, sizes, widths;
+
+    size_t size() const { return hashes.size(); }
+
+    void add(const StreamTokens& other) {
+        const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+        const std::int64_t base = bag_starts.back();
+        for (size_t k = 1; k < other.bag_starts.size(); ++k) bag_starts.push_back(base + other.bag_starts[k]);
+        append(hashes, other.hashes), append(values, other.values), append(bag_values, other.bag_values);
+        append(kinds, other.kinds), append(sizes, other.sizes), append(widths, other.widths);
+        while (numbers.size() < size()) numbers.push_back(int(numbers.size()));
+    }
+
+    // Keep the tokens [first, last) alone.
+    void keep(size_t first, size_t last) {
+        const auto cut = [](auto& all, size_t from, size_t to) {
+            all.resize(to);
+            all.erase(all.begin(), all.begin() + from);
+        };
+        const std::int64_t base = bag_starts[first * bags];
+        cut(bag_values, base, bag_starts[last * bags]);
+        cut(bag_starts, first * bags, last * bags + 1);
+        for (std::int64_t& start : bag_starts) start -= base;
+        cut(values, first * singles, last * singles);
+        for (auto* each : {&kinds, &sizes, &widths}) cut(*each, first, last);
+        cut(hashes, first, last);
+    }
+
+    TokenValues view() const {
+        return {values.data(), singles, numbers.data(), bag_starts.data(), bag_values.data(), bags};
+    }
+};
 
 // The same of all texts. Tokens are of KINDS, by which constraints differ.
 struct StreamSpec {
@@ -41,10 +81,16 @@ class Stream {
 
     struct Token {
         int kind;
-        // (C, T) of the posterior: logarithms of forward messages, and of their sums into each next tag.
-        Row forward, sums;
+        long long start, end;        // characters
         Row before;                  // (C, T, T) the posterior of its tag, given the next tag, the second one
         std::vector<int> from, tag;  // (C, T) the best tag before; (C) final tags, or -1
+    };
+
+    // What later tokens need of those so far. (C, T): the scores of the best paths into the tags of the last token;
+    // of the posterior, logarithms of its forward messages, and of their sums into each next tag.
+    struct Frontier {
+        Row best, forward, sums;
+        long long n_characters = 0;
     };
 
     // A transition, from or to a tag.
@@ -59,11 +105,12 @@ class Stream {
     std::deque<Token> tokens_;  // from first_ on
     long long first_ = 0, forced_ = 0;
     bool ended_ = false;
-    Row best_;                                 // (C, T) of the last token
+    Frontier last_;
     std::vector<long long> final_, open_;      // (C) tokens with final tags; first token of an open span, or -1
     std::vector<StreamSpan> complete_;
     std::vector<std::vector<Row>> futures_;     // of each chain, from the last token backwards, see `future`
 
+    size_t width() const { return size_t(spec_.chains) * spec_.tags; }
     double rounded(double x) const { return spec_.in_float ? double(float(x)) : x; }
     Token& at(long long i) { return tokens_[size_t(i - first_)]; }
     double edge(int kind, int s, int t) const { return spec_.edges[(size_t(kind) * spec_.tags + s) * spec_.tags + t]; }
@@ -72,12 +119,12 @@ class Stream {
     const std::vector<Arc>& from(const Token& token, int s) const { return from_[size_t(token.kind) * spec_.tags + s]; }
 
     bool closed(int place, int kind, size_t k) const {
-        return spec_.closed[(place * StreamSpec::KINDS + kind) * best_.size() + k];
+        return spec_.closed[(place * StreamSpec::KINDS + kind) * width() + k];
     }
 
     // Find the tags from which some labeling goes on and some ends, whatever the kind of the next token.
     void find_safe() {
-        const size_t T = spec_.tags, n = best_.size();
+        const size_t T = spec_.tags, n = width();
         safe_.assign(StreamSpec::KINDS * n, true);
         for (size_t i = 0, known = 0; known < safe_.size(); i = (i + 1) % safe_.size(), ++known)
             for (int next = 0; next < StreamSpec::KINDS && safe_[i]; ++next) {
@@ -103,9 +150,9 @@ class Stream {
     }
 
     // Find the posterior of a token's tag, given the next one.
-    void look_back(Token& token, int c) const {
+    void look_back(Token& token, Frontier& next, int c) const {
         const size_t T = spec_.tags;
-        const double* forward = &token.forward[c * T];
+        const double* forward = &next.forward[c * T];
         for (size_t t = 0; t < T; ++t) {
             double most = NEVER, sum = 0;
             for (const Arc& arc : into(token, int(t)))
@@ -116,7 +163,7 @@ class Stream {
                 sum += p = std::exp(forward[arc.tag] + arc.weight * spec_.scale - most);
             }
             for (const Arc& arc : into(token, int(t))) token.before[(c * T + arc.tag) * T + t] /= sum;
-            token.sums[c * T + t] = most + std::log(sum);
+            next.sums[c * T + t] = most + std::log(sum);
         }
     }
 
@@ -138,7 +185,7 @@ class Stream {
                     }
             } else if (ended_) {
                 double total = 0;
-                for (size_t s = 0; s < T; ++s) total += p[s] = std::exp(token.forward[c * T + s]);
+                for (size_t s = 0; s < T; ++s) total += p[s] = std::exp(last_.forward[c * T + s]);
                 for (double& x : p) x /= total;
             } else {
                 p.assign(before, before + T * T);
@@ -177,13 +224,14 @@ class Stream {
         if (ended_) close_span(c, length());
     }
 
-    // Take a token with scores (C, T).
-    void add(const float* given, int kind, bool is_last) {
-        const int T = spec_.tags, C = spec_.chains;
+    // Take token i of some, with scores (C, T).
+    void add(const float* given, const StreamTokens& tokens, size_t i, bool is_last) {
+        const int T = spec_.tags, C = spec_.chains, kind = tokens.kinds[i];
         const bool is_first = length() == 0;
-        const size_t n = spec_.posterior ? size_t(C) * T : 0;
-        Token token{kind, Row(n), Row(n, NEVER), Row(n * T), std::vector<int>(size_t(C) * T), std::vector<int>(C, -1)};
-        Row best(size_t(C) * T);
+        const size_t n = spec_.posterior ? width() : 0;
+        const long long start = last_.n_characters;
+        Token token{kind, start, start + tokens.sizes[i], Row(n * T), std::vector<int>(width()), std::vector<int>(C, -1)};
+        Frontier next{Row(width()), Row(n), Row(n, NEVER), start + tokens.widths[i]};
         for (int c = 0; c < C; ++c) {
             double top = NEVER, most_forward = NEVER;
             for (int t = 0; t < T; ++t) {
@@ -192,27 +240,26 @@ class Stream {
                     throw std::invalid_argument("the scores are NaN or infinite");
                 const bool never = closed(is_first ? 0 : 1, kind, k) || (is_last && closed(2, kind, k));
                 double score = never ? NEVER : double(given[k]);
-                if (spec_.posterior) token.forward[k] = score * spec_.scale;
+                if (n) next.forward[k] = score * spec_.scale;
                 if (!is_first) {
-                    const Token& before = tokens_.back();
                     double most;
-                    token.from[k] = best_before(&best_[size_t(c) * T], before, t, most);
+                    token.from[k] = best_before(&last_.best[size_t(c) * T], tokens_.back(), t, most);
                     score = rounded(most + score);
-                    if (spec_.posterior) token.forward[k] += before.sums[k];
+                    if (n) next.forward[k] += last_.sums[k];
                 }
-                best[k] = score;
+                next.best[k] = score;
                 top = std::max(top, score);
-                if (spec_.posterior) most_forward = std::max(most_forward, token.forward[k]);
+                if (n) most_forward = std::max(most_forward, next.forward[k]);
             }
             if (top == NEVER) throw std::invalid_argument("no labeling is allowed");
             for (int t = 0; t < T; ++t) {
                 // The same operations as in Viterbi, so that ties and rounding agree.
-                if (!is_first) best[size_t(c) * T + t] = rounded(best[size_t(c) * T + t] - top);
-                if (spec_.posterior) token.forward[size_t(c) * T + t] -= most_forward;
+                if (!is_first) next.best[size_t(c) * T + t] = rounded(next.best[size_t(c) * T + t] - top);
+                if (n) next.forward[size_t(c) * T + t] -= most_forward;
             }
-            if (spec_.posterior) look_back(token, c);
+            if (n) look_back(token, next, c);
         }
-        best_ = std::move(best);
+        last_ = std::move(next);
         tokens_.push_back(std::move(token));
         for (auto& futures : futures_) futures.clear();
     }
@@ -224,7 +271,7 @@ class Stream {
             for (auto& futures : futures_) futures.clear();
         ended_ = ended;
         for (int c = 0; c < spec_.chains && length(); ++c) {
-            const double *best = &best_[size_t(c) * T], *top = std::max_element(best, best + T);
+            const double *best = &last_.best[size_t(c) * T], *top = std::max_element(best, best + T);
             std::vector<int> tags;
             double most;
             for (int t = 0; t < T && !ended; ++t)
@@ -240,8 +287,8 @@ class Stream {
         if (ended_ || late <= final()) return;
         for (int c = 0; c < spec_.chains; ++c) {
             if (late <= final_[c]) continue;
-            double* best = &best_[size_t(c) * T];
-            const char* safe = &safe_[tokens_.back().kind * best_.size() + size_t(c) * T];
+            double* best = &last_.best[size_t(c) * T];
+            const char* safe = &safe_[tokens_.back().kind * width() + size_t(c) * T];
             std::vector<int> path(T);
             for (int t = 0; t < T; ++t) path[t] = t;
             for (long long i = length() - 1; i >= late; --i)
@@ -263,8 +310,7 @@ class Stream {
 
   public:
     explicit Stream(const StreamSpec& spec)
-        : spec_(spec), best_(size_t(spec.chains) * spec.tags), final_(spec.chains), open_(spec.chains, -1),
-          futures_(spec.chains) {
+        : spec_(spec), final_(spec.chains), open_(spec.chains, -1), futures_(spec.chains) {
         const int T = spec.tags;
         into_.resize(size_t(StreamSpec::KINDS) * T);
         from_.resize(into_.size());
@@ -290,18 +336,20 @@ class Stream {
         return found;
     }
     int tag(long long i) { return at(i).tag[0]; }
+    long long start(long long i) { return at(i).start; }
+    long long end(long long i) { return at(i).end; }
 
-    // Take tokens with scores (n, C, T), and set the tags of those older than max_lag. ended: whether no token follows.
-    // Raise std::invalid_argument for wrong scores, and if no labeling is allowed. The stream then stays as it was.
-    void extend(const float* given, const std::vector<int>& kinds, bool ended, long long max_lag) {
-        const Row best = best_;
+    // Take the tokens [from, to) of some with scores (to, C, T), and set the tags of those older than max_lag. ended:
+    // whether no token follows. Raise std::invalid_argument for wrong scores, and if no labeling is allowed. The stream
+    // then stays as it was.
+    void extend(const float* given, const StreamTokens& tokens, size_t from, size_t to, bool ended, long long max_lag) {
+        const Frontier before = last_;
         const size_t known = tokens_.size();
         try {
-            for (size_t i = 0; i < kinds.size(); ++i)
-                add(given + i * best.size(), kinds[i], ended && i + 1 == kinds.size());
+            for (size_t i = from; i < to; ++i) add(given + i * width(), tokens, i, ended && i + 1 == to);
         } catch (...) {
             tokens_.erase(tokens_.begin() + known, tokens_.end());
-            best_ = best;
+            last_ = before;
             throw;
         }
         settle(ended);
@@ -330,7 +378,7 @@ class Stream {
         }
         low = 1, high = 0;
         for (size_t f = 0; f < F; ++f) {
-            if (!ended_ && tokens_.back().sums[c * T + f] == NEVER) continue;
+            if (!ended_ && last_.sums[c * T + f] == NEVER) continue;
             double p = path * last[f] - (after ? excluded * after[f] : 0);
             if (int(f) == inside && end == length() && !ended_) p = 0;
             p = std::min(1.0, std::max(0.0, p));

@@ -1,0 +1,150 @@
+"""The tokens of a stream's pieces: of text, or of annotated documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from spacy.attrs import (  # type: ignore[import-not-found]
+    DEP,
+    ENT_ID,
+    ENT_IOB,
+    ENT_KB_ID,
+    ENT_TYPE,
+    HEAD,
+    IDS,
+    IS_SPACE,
+    LEMMA,
+    LENGTH,
+    MORPH,
+    POS,
+    SENT_START,
+    SPACY,
+    TAG,
+)
+from spacy.tokens import Doc, Span
+
+from bcrf.linear import Tokens
+from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
+from spacy_bcrf.annotation.text_stream import LONG_WORD, MOST_WORDS, stream_text
+from spacy_bcrf.sparse.features import Features
+
+from .prediction import Component
+
+_OF_COMPONENTS = {TAG, POS, LEMMA, DEP, HEAD, MORPH, ENT_TYPE, ENT_ID, ENT_KB_ID, SENT_START}
+
+_KNOWN: WeakKeyDictionary[Any, tuple[Any, Any, dict[str, Any]]] = WeakKeyDictionary()
+"""Of word caches: the last tokenizer of a stream, its special cases, and the tokens of words."""
+
+
+class Pieces:
+    """Reader of pieces: texts, or the parts of documents.
+
+    state: of the text and the documents so far. It can be set back to an earlier one.
+    """
+
+    def __init__(
+        self, pipe: Component, features: Features, tokenizer: Callable[[str], Doc] | None
+    ) -> None:
+        """tokenizer: None if only documents come. ValueError if features need components."""
+        self._name, self._has_entities = pipe.name, ENT_IOB in pipe.codec.attributes
+        self._features: Any = features.compiled
+        self._tokenizer: Any = tokenizer
+        self._text = None if tokenizer is None else stream_text(tokenizer)
+        if self._text and (read := _OF_COMPONENTS.intersection(pipe.labeling.columns)):
+            names = ", ".join(key.lower() for key, value in IDS.items() if value in read)
+            raise ValueError(
+                f"[{pipe.name}] cannot stream text: its features read {names}, which other "
+                "components set. Feed documents that these have annotated"
+            )
+        self._n_features = len(features.attributes)
+        self._columns = [*features.attributes, LENGTH, SPACY, SENT_START, IS_SPACE]
+        self._sentence = [k for k, column in enumerate(self._columns) if column == SENT_START]
+        self._known: dict[str, Any] = {}
+        words, rules = features.compiled.words, (tokenizer, self._text and self._text.cases)
+        if words in _KNOWN and all(a is b for a, b in zip(rules, _KNOWN[words], strict=False)):
+            self._known = _KNOWN[words][-1]
+        _KNOWN[words] = *rules, self._known
+        self._is_first = True
+        self._last: tuple[Doc | None, int] | None = None  # the last piece: document and end
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        return self._text and self._text.state, self._last, self._is_first
+
+    @state.setter
+    def state(self, state: tuple[Any, ...]) -> None:
+        text, self._last, self._is_first = state
+        if self._text:
+            self._text.state = text
+
+    def read(self, piece: str | Doc | Span | None) -> list[Any]:
+        """Return the `StreamTokens` that are final. None ends the stream. Errors: `Stream.feed`."""
+        if piece is None:
+            return self._read_words(self._text.close()) if self._text else []
+        if isinstance(piece, Doc | Span):
+            return [self._read_part(piece)]
+        if not isinstance(piece, str):
+            raise TypeError(f"a stream takes a text, a Doc or a Span, got {type(piece).__name__}")
+        if self._text is None:
+            raise TypeError("a stream of text needs a tokenizer: pipe.stream(nlp.tokenizer)")
+        if self._last and self._last[0] is not None:
+            raise TypeError("a stream takes text or documents, not both")
+        self._last = None, 0
+        return self._read_words(self._text.feed(piece))
+
+    def _read_part(self, piece: Doc | Span) -> Any:
+        if isinstance(piece, Span):
+            doc, start, end = piece.doc, piece.start, piece.end
+        else:
+            doc, start, end = piece, 0, len(piece)
+        last, expected = self._last or (doc, start)
+        if last is None:
+            raise TypeError("a stream takes text or documents, not both")
+        if last is doc and isinstance(piece, Span) and start != expected:
+            raise ValueError(
+                f"[{self._name}] token {expected} of the document comes next, got a span from "
+                f"token {start} on"
+            )
+        if self._has_entities and any(t.ent_iob in (BEGIN, INSIDE) for t in piece):
+            raise ValueError(
+                f"[{self._name}] a stream has no preset entities: remove doc.ents before"
+            )
+        self._last = doc, end
+        # spaCy sets a sentence start at the first token of each document.
+        return self._read_tokens(piece, len(doc) > 1 and doc.has_annotation("SENT_START"))
+
+    def _read_words(self, texts: list[str]) -> list[Any]:
+        known = self._known
+        # The first word, unlike all others, starts a sentence.
+        first = [
+            self._read_tokens(self._tokenizer(text), False) for text in texts[: self._is_first]
+        ]
+        return first + [known.get(text) or self._tokenize(text) for text in texts[len(first) :]]
+
+    def _tokenize(self, text: str) -> Any:
+        tokens = self._read_tokens(self._tokenizer(text), False)
+        if len(text) <= LONG_WORD:
+            if len(self._known) >= MOST_WORDS:
+                self._known.clear()
+            self._known[text] = tokens
+        return tokens
+
+    def _read_tokens(self, tokens: Any, has_sentences: bool) -> Any:
+        n = len(tokens)
+        values: Any = (
+            tokens.to_array(self._columns) if n else np.zeros((0, len(self._columns)), "uint64")
+        )
+        if n and not (has_sentences or self._is_first):
+            values[0, self._sentence] = 0
+        self._is_first = self._is_first and not n
+        words, marks = [t.text_with_ws for t in tokens], values[:, self._n_features :]
+        read = Tokens(
+            values[:, 0],
+            values[:, 1 : self._n_features],
+            np.array([n], "int32"),
+            tokens.vocab.strings.__getitem__,
+        )
+        return self._features.read(words, read, marks)
