@@ -14,7 +14,7 @@ import io
 import random
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ from lab.options import add_options
 from lab.processes import in_own_process, peak_memory
 from lab.tables import print_table
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.corpora.doc_files import open_writer
+from spacy_bcrf.corpora.doc_files import write_all
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 
 TAGS = (9, 17, 50, 69)
@@ -140,14 +140,17 @@ def write_docs(path: Path, n_docs: int, shard: int = 0) -> None:
     sentences = list(read_conllu(read_lines(SAMPLE), ent_key="NER"))
     vocab = Vocab()
     set_extensions()
-    with open_writer(path, shard) as writer:
+
+    def make_docs() -> Iterator[Doc]:
         for _ in tqdm(range(n_docs), desc=f"writing {n_docs:,} documents", disable=None):
             sentence = rng.choice(sentences)
             label = rng.choice(LABELS)
             tags = [tag if tag and tag.endswith(label) else "O" for tag in sentence.entities]
             doc = Doc(vocab, words=sentence.words, ents=tags)
             doc._.annotated_labels = [label]
-            writer.add(doc)
+            yield doc
+
+    write_all(make_docs(), path, shard)
 
 
 if __name__ == "__main__":

@@ -53,14 +53,14 @@ cdef inline int check_lengths(const int[::1] lengths, Py_ssize_t n_tokens) excep
     return 0
 
 
-cdef inline bint are_ids(const int[::1] ids, int n) noexcept:
-    """Return whether all numbers are in [0, n)."""
+cdef inline bint are_ids(const int[::1] ids, int least, int n) noexcept:
+    """Return whether all numbers are in [least, n)."""
     cdef Py_ssize_t i
     cdef unsigned int x, found = 0
-    # The highest bit of x is set for a negative number, that of n - 1 - x for a large one.
+    # The highest bit of x is set for a negative number, that of n - 1 - x for a large one, if `least` is 0.
     for i in range(ids.shape[0]):
-        x = <unsigned int>ids[i]
-        found |= x | (<unsigned int>n - 1 - x)
+        x = <unsigned int>ids[i] - <unsigned int>least
+        found |= x | (<unsigned int>n - <unsigned int>least - 1 - x)
     return found <= 0x7fffffff
 
 

@@ -1,4 +1,2 @@
 # Python prefers the compiled module of this name.
-from .not_compiled import refuse
-
-refuse()
+from . import not_compiled as not_compiled

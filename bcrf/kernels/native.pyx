@@ -283,23 +283,12 @@ def labeling_loss(
     xp, const real[:, ::1] unary, transitions, const int[::1] lengths, const int[::1] tags, options
 ):
     """Return None for unknown or forbidden tags, and for tags out of range."""
-    if not are_ids(tags, <int>unary.shape[1]):
+    if not are_ids(tags, 0, <int>unary.shape[1]):
         return None
     edges = "sum" if transitions.ndim == 2 else "each"
     result = _run(unary, transitions, lengths, edges, True, options, -1, tags)
     cdef const real[::1] value = result.value
     return result if _are_finite(&value[0], value.shape[0]) else None
-
-
-def extent(xp, const int[::1] ids):
-    cdef int low = 0, high = -1
-    cdef Py_ssize_t i, n = ids.shape[0]
-    if n:
-        low = high = ids[0]
-    for i in range(n):
-        low = min(low, ids[i])
-        high = max(high, ids[i])
-    return low, high
 
 
 def add_features(

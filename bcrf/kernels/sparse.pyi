@@ -14,26 +14,10 @@ class Dictionary:
     @keys.setter
     def keys(self, keys: NDArray[np.uint64]) -> None: ...
 
-class Extractor:
-    def __init__(self, templates: Iterable[tuple[int, Sequence[tuple[int, int]]]]) -> None: ...
-    def extract(self, arrays: tuple[Any, ...]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]: ...
-
-class WordScores:
-    def __init__(
-        self,
-        templates: Iterable[tuple[int, Sequence[tuple[int, int]]]],
-        n_of_word: int,
-        n_bytes: int = ...,
-    ) -> None: ...
-    def score(
-        self,
-        dictionary: Dictionary,
-        weights: NDArray[np.float32],
-        n_tags: int,
-        n_chains: int,
-        orths: NDArray[np.uint64],
-        arrays: tuple[Any, ...],
-    ) -> NDArray[np.float32]: ...
+# Callers hold the next ones as Any. sparse_features.pxi and sparse_learner.pxi have their methods.
+Extractor: Any
+WordScores: Any
+Learner: Any
 
 class StreamTokens:
     words: list[str]
@@ -80,64 +64,6 @@ class Stream:
     def candidates(
         self, start: int, least: NDArray[np.float64], tags: NDArray[np.int32]
     ) -> list[tuple[int, int, int, int]]: ...
-
-class Learner:
-    def __init__(
-        self,
-        objective: str,
-        n_tags: int,
-        *,
-        n_chains: int = 1,
-        n: int,
-        n_iter: int,
-        beam: int,
-        averaged: bool,
-        adagrad: bool,
-        rate: float,
-        decay: float,
-        l2: float,
-        l1: float,
-        n_sequences: float,
-    ) -> None: ...
-    @property
-    def n_rows(self) -> int: ...
-    @property
-    def stride(self) -> int: ...
-    def set_n_sequences(self, n_sequences: float) -> None: ...
-    def resize(self, n_features: int) -> None: ...
-    def constrain(
-        self,
-        transitions: NDArray[np.uint8],
-        start: NDArray[np.uint8],
-        end: NDArray[np.uint8],
-    ) -> None: ...
-    def set_pairs(self, pairs: NDArray[np.int32], least: float) -> None: ...
-    def learn(
-        self,
-        rows: NDArray[np.int32],
-        starts: NDArray[np.int64],
-        gold: NDArray[np.int32] | None,
-        allowed: NDArray[np.uint8] | None,
-        open: NDArray[np.uint8] | None,
-        offsets: NDArray[np.int64],
-        order: NDArray[np.int32],
-    ) -> tuple[float, int]: ...
-    def descend(
-        self,
-        rows: NDArray[np.int32],
-        starts: NDArray[np.int64],
-        lengths: NDArray[np.int32],
-        d_unary: NDArray[np.float32],
-        d_transitions: NDArray[np.float32],
-    ) -> None: ...
-    def score(
-        self,
-        rows: NDArray[np.int32],
-        starts: NDArray[np.int64],
-        lengths: NDArray[np.int32],
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...
-    def read(self) -> NDArray[np.float32]: ...
-    def write(self, weights: NDArray[np.float32]) -> None: ...
 
 def score(
     weights: NDArray[np.float32],

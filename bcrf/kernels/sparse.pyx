@@ -23,7 +23,7 @@ from libcpp.vector cimport vector
 import numpy
 
 from . import native
-from .checks cimport check_ids, check_lengths, check_starts, watch_signals
+from .checks cimport are_ids, check_ids, check_lengths, check_starts, watch_signals
 
 watch_signals()
 

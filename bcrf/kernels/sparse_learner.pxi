@@ -92,11 +92,9 @@ cdef int _check_rows(const int[::1] rows, const int64_t[::1] starts, int least,
     """Raise IndexError for rows outside the weights, which the loops would access unchecked."""
     cdef int64_t n_features = <int64_t>n_rows - <int64_t>general
     cdef Py_ssize_t n = rows.shape[0]
-    low, high = native.extent(numpy, rows)
-    if low < least or high >= n_features:
-        raise IndexError(
-            f"feature {low if low < least else high} is not among the {n_features} that have weights"
-        )
+    if not are_ids(rows, least, <int>n_features):
+        wrong = next(row for row in rows if not least <= row < n_features)
+        raise IndexError(f"feature {wrong} is not among the {n_features} that have weights")
     if starts.shape[0] and starts[starts.shape[0] - 1] > n:
         raise IndexError(f"starts end at {starts[starts.shape[0] - 1]}, but there are {n} rows")
     check_starts("starts", starts, n)

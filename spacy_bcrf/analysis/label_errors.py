@@ -205,7 +205,7 @@ def _find_spans(
     taken = np.zeros_like(is_free)
     for i in np.argsort(-p, kind="stable").tolist():
         start, end, label = candidates[i]
-        chain = codec.first_chain(label)
+        chain = codec.place(np.array([label]))[1][0]
         if n_taken[start, chain] == n_taken[end, chain] and not taken[start:end, chain].any():
             taken[start:end, chain] = True
             add(None, candidates[i], none_at_candidate[i], p[i], 0.0)

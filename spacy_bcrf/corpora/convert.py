@@ -21,7 +21,7 @@ from bcrf.io.text import CorpusError, Line, scan_lines
 from bcrf.lazy import lazy
 
 from .counts import Counts, Problems
-from .doc_files import open_writer
+from .doc_files import write_all
 from .entity_tag_reader import EntityTagReader
 from .formats import brat, jsonl, label_studio, prodigy, webanno
 from .formats.other_spans import find_unread
@@ -70,7 +70,7 @@ def convert(
         in the order of their ids.
     n_sents: sentences of columns in a Doc; 0 for all of a document, which never crosses files.
     spans_key, align: see `make_doc`. scheme, ent_complete: see `EntityTagReader`. shard: see
-        `doc_files.open_writer`.
+        `doc_files.write_all`.
     skip_malformed: skip all records with a problem; or, if False, write nothing if there is one, or
         if a span is left out. By default, skip none of columns, and MOST_SKIPPED of other records.
     timeout: seconds for the tokenizer of a text; 0 for no limit.
@@ -87,9 +87,9 @@ def convert(
     counts, problems = conversion.counts, conversion.problems
     if all(callable(reader) for _, reader in sources):
         counts.unit = "sentences"
-    with open_writer(output, shard, _ATTRS) as writer:
-        for doc in conversion.convert(sources, align, n_sents):
-            writer.add(doc)
+
+    def read() -> Iterator[Doc]:
+        yield from conversion.convert(sources, align, n_sents)
         n_skipped = counts.skipped.total()
         n_records = counts.records - counts.ignored.total()
         most: float = n_records if skip_malformed else 0
@@ -107,6 +107,8 @@ def convert(
             wrong = f"{', '.join(str(path) for path, _ in sources)}: no record is left"
         if wrong or problems.fatal:
             raise CorpusError("\n".join(problems.lines() + [f"{wrong}: {counts}"] * bool(wrong)))
+
+    write_all(read(), output, shard, _ATTRS)
     for line in problems.lines():
         report(line)
     if conversion.overlap:

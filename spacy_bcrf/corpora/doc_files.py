@@ -4,7 +4,7 @@ import random
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from spacy.tokens import Doc, DocBin
@@ -106,38 +106,10 @@ class _Docs(DocBin):
 
     def add(self, doc: Doc) -> None:
         self.store_user_data = bool(doc.user_data)
-        try:
-            super().add(doc)
-        finally:
-            self.store_user_data = True
+        super().add(doc)
+        self.store_user_data = True
         if not doc.user_data:
             self.user_data.append(None)
-
-
-class Writer:
-    """Documents of one file, or of a folder of files with `shard` documents each: `open_writer`."""
-
-    def __init__(self, path: Path, folder: Path, shard: int, attrs: Sequence[str]) -> None:
-        self.path, self.folder, self.shard = path, folder, shard
-        self.n_docs = 0
-        self._new_bin = partial(_Docs, attrs, store_user_data=True)
-        self._docs = self._new_bin()
-
-    def add(self, doc: Doc) -> None:
-        self._docs.add(doc)
-        self.n_docs += 1
-        if self.shard and len(self._docs) == self.shard:
-            self.write()
-
-    def write(self) -> None:
-        """Write the documents that no file has yet. CorpusError if that fails."""
-        with _naming_output(self.path):
-            if not self.shard:
-                with replacing(self.path) as part:
-                    self._docs.to_disk(part)
-            elif len(self._docs):
-                self._docs.to_disk(self.folder / f"{(self.n_docs - 1) // self.shard:06d}.spacy")
-                self._docs = self._new_bin()
 
 
 @contextmanager
@@ -149,28 +121,34 @@ def _naming_output(path: Path) -> Iterator[None]:
         raise CorpusError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-@contextmanager
-def open_writer(path: Path, shard: int = 0, attrs: Sequence[str] = ALL_ATTRS) -> Iterator[Writer]:
-    """Yield a writer, whose output appears at the end, whole; after an exception nothing changes.
+def write_all(
+    docs: Iterable[Doc], path: Path, shard: int = 0, attrs: Sequence[str] = ALL_ATTRS
+) -> int:
+    """Write documents to a file or folder that appears at the end, whole. RETURNS their number.
 
-    shard: documents of a file; 0 for one file. attrs: of tokens, to store. ValueError for a path
-    that is no `.spacy` file or device, or a full folder. CorpusError if writing fails.
+    shard: documents of a file of a folder; 0 for one file. attrs: of tokens, to store. After an
+    exception nothing changes. ValueError for a path that is no `.spacy` file or device, or a full
+    folder. CorpusError if writing fails.
     """
     if not shard and (path.is_dir() or not (path.suffix == ".spacy" or is_stream(path))):
         raise ValueError(f"{path}: expected the name of a .spacy file to write")
+    docs, n_docs = iter(docs), 0
     with ExitStack() as stack:
-        with _naming_output(path):  # but not in the caller's block, which may read other files
+        with _naming_output(path):  # but not around `docs`, which may read other files
             folder = stack.enter_context(replacing_folder(path)) if shard else path
-        writer = Writer(path, folder, shard, attrs)
-        yield writer
-        writer.write()
+        while not n_docs or (shard and not n_docs % shard):
+            found = _Docs(attrs, store_user_data=True)
+            for doc in islice(docs, shard or None):
+                found.add(doc)
+            with _naming_output(path):
+                if not shard:
+                    with replacing(path) as part:
+                        found.to_disk(part)
+                elif len(found):
+                    found.to_disk(folder / f"{n_docs // shard:06d}.spacy")
+            if not len(found):
+                break
+            n_docs += len(found)
         with _naming_output(path):
             stack.close()
-
-
-def write_all(docs: Iterable[Doc], path: Path, shard: int = 0) -> int:
-    """Write documents as `open_writer` does, and return their number."""
-    with open_writer(path, shard) as writer:
-        for doc in docs:
-            writer.add(doc)
-    return writer.n_docs
+    return n_docs

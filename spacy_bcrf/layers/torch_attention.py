@@ -1,12 +1,12 @@
 """Self-attention over documents in PyTorch. `self_attentive` imports this module on first use."""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
+
+from spacy_bcrf.scores.subwords import Window, plan_windows
 
 # Largest padded batch, in tokens. Attention memory is at most this times the window length.
 MAX_BATCH_TOKENS = 4096
@@ -14,30 +14,13 @@ MAX_BATCH_TOKENS = 4096
 _POSITION_SCALE = 0.1
 
 
-class Window(NamedTuple):
-    """Flat tokens [start, end) that attend to one another; [keep_start, keep_end) keep vectors."""
-
-    start: int
-    end: int
-    keep_start: int
-    keep_end: int
-
-
 def split_into_windows(lengths: Sequence[int], size: int) -> list[Window]:
-    """Split sequences into windows of at most `size` tokens that overlap by half.
-
-    A token's vector comes from the window in which it is farthest from the nearer end.
-    """
+    """Split sequences into windows of flat tokens that overlap by half, see `plan_windows`."""
     windows = []
     offset = 0
     for length in filter(None, lengths):
-        last_start = max(length - size, 0)
-        starts = [*range(0, last_start, max(1, size // 2)), last_start]
-        # The vectors switch windows in the middle of an overlap.
-        switches = [0, *((a + size + b) // 2 for a, b in pairwise(starts)), length]
-        for start, keep in zip(starts, pairwise(switches), strict=True):
-            end = min(start + size, length)
-            windows.append(Window(*(offset + at for at in (start, end, *keep))))
+        planned = plan_windows(length, size, size - max(1, size // 2))
+        windows += [Window(*(offset + at for at in window)) for window in planned]
         offset += length
     return windows
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,14 +181,3 @@ def _check_docs(name: str, docs: Sequence[Doc]) -> None:
                 f"[{name}] expected documents, got {type(doc).__name__} {doc!r:.40}. nlp(text) "
                 "makes one; a segmenter takes nlp.make_doc(text)"
             )
-
-
-def annotate_each(pipe: Any, docs: Sequence[Doc]) -> Iterator[Doc]:
-    """Yield the annotated documents. Report those that fail to the component's error handler."""
-    for doc in docs:
-        try:
-            written = pipe.write([doc], pipe.predict([doc]))
-        except Exception as error:
-            pipe.get_error_handler()(pipe.name, pipe, [doc], error)
-        else:
-            yield from written

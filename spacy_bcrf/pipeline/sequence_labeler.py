@@ -27,7 +27,8 @@ from .codecs import Codec
 from .gold import Gold, Problems, read_gold
 from .load_checks import check_loaded, find_damaged
 from .platt_scaling import PlattScaling
-from .prediction import Prediction, annotate_each, batches, predict
+from .predict_in_parts import predict_in_parts
+from .prediction import Prediction, batches, predict
 from .queries import PosteriorQueries
 from .settings import Control, Setting, Settings, apply_changes, check_label, record_changes
 from .soft_gold import rehearse
@@ -248,12 +249,16 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Yield the annotated documents. The error handler gets only those that fail alone."""
+
+        def annotate(docs: Sequence[Doc]) -> list[Doc]:
+            return self.write(docs, self.predict(docs))
+
         for docs in batches(self.labeling, stream, batch_size):
-            try:
-                written: Iterable[Doc] = self.write(docs, self.predict(docs))
-            except Exception:
-                written = annotate_each(self, docs)
-            yield from written
+            for doc, found in zip(docs, predict_in_parts(annotate, docs), strict=True):
+                if isinstance(found, Exception):
+                    self.get_error_handler()(self.name, self, [doc], found)
+                else:
+                    yield found
 
     def stream(self, tokenizer: Callable[[str], Doc] | None = None, **options: Any) -> Stream:
         """Return a stream, which annotates a text in pieces. tokenizer: None to feed documents."""

@@ -66,7 +66,7 @@ def pool(
 
 
 class Window(NamedTuple):
-    """Sub-words [start, end) that a model reads at once, and of these the ones to keep."""
+    """Tokens or sub-words [start, end) that a model reads at once, and which of them to keep."""
 
     start: int
     end: int
@@ -75,11 +75,12 @@ class Window(NamedTuple):
 
 
 def plan_windows(n: int, size: int, overlap: int) -> list[Window]:
-    """Cover n sub-words by windows of at most `size`, neighbours with an overlap.
+    """Cover n sub-words by windows of at most `size`, neighbours with at least an overlap.
 
-    Each sub-word is kept once: from the window in whose middle it lies more.
+    Each sub-word is kept once: from the window in which it is farthest from the nearer end.
     """
-    starts = list(range(0, max(n - overlap, 1), size - overlap))
-    bounds = [(start, min(start + size, n)) for start in starts]
-    cuts = [0, *((b[0] + a[1]) // 2 for a, b in pairwise(bounds)), n]
-    return [Window(*bound, *cut) for bound, cut in zip(bounds, pairwise(cuts), strict=True)]
+    last = max(n - size, 0)
+    starts = [*range(0, last, size - overlap), last]
+    cuts = [0, *((a + size + b) // 2 for a, b in pairwise(starts)), n]
+    pairs = zip(starts, pairwise(cuts), strict=True)
+    return [Window(start, min(start + size, n), *kept) for start, kept in pairs]

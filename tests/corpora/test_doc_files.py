@@ -11,7 +11,7 @@ from spacy.tokens import Doc, DocBin
 
 from bcrf.io.text import CorpusError
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.corpora.doc_files import find_files, open_writer, read_docs, write_all
+from spacy_bcrf.corpora.doc_files import find_files, read_docs, write_all
 
 set_extensions()
 NLP = spacy.blank("xx")
@@ -36,12 +36,11 @@ def test_shards_hold_all_documents_in_order(tmp_path):
 
 def test_no_half_written_files(tmp_path):
     def fail():
-        with open_writer(tmp_path / "one.spacy") as writer:
-            writer.add(make_docs(1)[0])
-            raise KeyboardInterrupt
+        yield make_docs(1)[0]
+        raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fail()
+        write_all(fail(), tmp_path / "one.spacy")
     assert not list(tmp_path.iterdir())
 
 
@@ -65,13 +64,15 @@ def test_an_unreadable_file(tmp_path, change, problem):
 
 def test_shards_appear_together_at_the_end(tmp_path):
     path = tmp_path / "corpus/train"
-    with open_writer(path, shard=2) as writer:
-        for doc in make_docs(5):
-            writer.add(doc)
+
+    def docs():
+        yield from make_docs(5)
         # A process that is killed now leaves a folder with another name, which no corpus includes.
         assert not path.exists() and list(path.parent.iterdir())
         with pytest.raises(ValueError, match=r"the folder has no \.spacy file"):
             find_files(path.parent)
+
+    write_all(docs(), path, shard=2)
     assert [file.name for file in find_files(path.parent)] == [f"00000{i}.spacy" for i in range(3)]
 
 
@@ -137,12 +138,6 @@ def test_only_documents_with_user_data_store_it(tmp_path):
     write_all(docs, tmp_path / "docs.spacy")
     stored = DocBin(store_user_data=True).from_disk(tmp_path / "docs.spacy")
     assert [data is None for data in stored.user_data] == [True, False, True]
-    with open_writer(tmp_path / "again.spacy") as writer:
-        writer.add(docs[1])
-        with pytest.raises(AttributeError):
-            writer.add(None)
-    (found,) = read_docs(tmp_path / "again.spacy", NLP.vocab)
-    assert found.user_data == {"id": "a"}
     for read in (stored.get_docs(NLP.vocab), read_docs(tmp_path / "docs.spacy", NLP.vocab)):
         assert [doc.user_data for doc in read] == [{}, {"id": "a"}, {}]
 

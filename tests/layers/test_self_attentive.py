@@ -91,7 +91,7 @@ def test_vectors_depend_on_order_and_context(positions):
 @given(st.lists(st.integers(0, 60), max_size=5), st.integers(1, 20))
 def test_each_token_keeps_one_vector_with_context(lengths, size):
     windows = torch_attention.split_into_windows(lengths, size)
-    kept = [token for window in windows for token in range(window.keep_start, window.keep_end)]
+    kept = [token for window in windows for token in range(window.first_kept, window.last_kept)]
     assert kept == list(range(sum(lengths)))
     stops = np.cumsum(lengths).tolist()
     for start, end, keep_start, keep_end in windows:

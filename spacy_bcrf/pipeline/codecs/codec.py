@@ -233,16 +233,12 @@ class Codec(Protocol):
         raise NotImplementedError
 
     def place(self, labels: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-        """Return the index of each label (K,), its chain and its slot there, in all layers."""
+        """Return index, chain and slot (M,) of labels (K,) in all layers, from the outermost on."""
         return np.arange(len(labels)), np.zeros(len(labels), dtype="int64"), labels
 
     def label_of(self, chains: NDArray, slots: NDArray) -> NDArray:
         """Return the labels (M,) of slots of chains."""
         return slots
-
-    def first_chain(self, label: int) -> int:
-        """Return the chain of a label's outermost spans."""
-        return 0
 
     def outside_posteriors(
         self, posterior: Potentials, spans: Predictions, ops: Ops

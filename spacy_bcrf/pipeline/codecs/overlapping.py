@@ -294,9 +294,6 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
     def label_of(self, chains: NDArray, slots: NDArray) -> NDArray:
         return self._layers.labels[chains, slots]
 
-    def first_chain(self, label: int) -> int:
-        return int(self._layers.chains[label, 0])
-
     def _in_chains(
         self, posterior: Potentials, predictions: Predictions, ops: Ops
     ) -> tuple[NDArray, Potentials, NDArray, NDArray]:
