@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from spacy.language import Language
 from spacy.util import load_model_from_config
@@ -66,13 +66,6 @@ _LISTENERS = {
 }
 
 
-class FirstConfig(NamedTuple):
-    """A complete training config. notes: why it has these settings, a line each."""
-
-    config: Config
-    notes: list[str]
-
-
 def make_first_config(
     corpus: Inspection,
     lang: str,
@@ -84,8 +77,8 @@ def make_first_config(
     transformer: str | None = None,
     scores: dict[str, Any] | None = None,
     paths: dict[str, str] | None = None,
-) -> FirstConfig:
-    """Make a config that fits a training corpus.
+) -> tuple[Config, list[str]]:
+    """Make a config that fits a training corpus. RETURNS it, and why it has these settings.
 
     dev: the counts of the dev corpus, which must annotate what the components predict. pipes: names
     in `FACTORIES`, by default what the corpus annotates. encoder: one of `ENCODERS`. clusters: a
@@ -168,7 +161,7 @@ def make_first_config(
     weights = filled["training"]["score_weights"]
     if "tagger" in chosen:
         weights["tag_acc"] += weights.pop("pos_acc")
-    return FirstConfig(filled, notes)
+    return filled, notes
 
 
 def _describe_source(source: dict[str, Any], labels: Iterable[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Migration to our components: of spaCy's training configs, and of CRFsuite's models."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import spacy
@@ -43,20 +43,8 @@ TEMPLATE = "_.crfsuite[0]"
 _SUGGESTERS = ("spacy.ngram_suggester.v1", "spacy.ngram_range_suggester.v1")
 
 
-class Migration(NamedTuple):
-    """A migrated config.
-
-    components: old and new factory of each replaced component.
-    notes: what the new config lacks, and what the new components do otherwise.
-    """
-
-    config: Config
-    components: dict[str, tuple[str, str]]
-    notes: list[str]
-
-
-def migrate_config(config: Config, head: str = "spacy-bcrf.BCRF.v1") -> Migration:
-    """Replace spaCy's `ner`, `tagger` and `spancat` in a training config.
+def migrate_config(config: Config, head: str = "spacy-bcrf.BCRF.v1") -> tuple[Config, list[str]]:
+    """Replace spaCy's `ner`, `tagger` and `spancat` in a training config. RETURNS it, and notes.
 
     Names of components, tok2vec layers, listeners and all settings outside of the components stay.
     config: filled or not, and not interpolated. It stays unchanged. head: registered name of a
@@ -79,13 +67,14 @@ def migrate_config(config: Config, head: str = "spacy-bcrf.BCRF.v1") -> Migratio
         )
     notes = []
     for name, factory in stock.items():
+        notes.append(f"[components.{name}] {factory} -> {FACTORIES[factory]}")
         notes += _migrate_component(config, name, factory, head)
     if sum(map(_compile_layers, pipes.values())):
         notes.append(
             "the CNN runs in compiled layers, several times as fast on a CPU. For trained "
             "pipelines of spaCy there is spacy_bcrf.accelerate(nlp)"
         )
-    return Migration(config, {name: (old, FACTORIES[old]) for name, old in stock.items()}, notes)
+    return config, notes
 
 
 def _compile_layers(section: Any) -> int:

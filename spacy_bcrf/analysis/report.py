@@ -63,14 +63,9 @@ class Report(Result):
         """Return a Matplotlib figure: F by label with its interval, and reliability."""
         figure, (left, right) = make_axes(1, 2, width=9, height=4)
         for row in self.values["scores"]["exact"]:
-            name, (value, low, high) = row["label"] or "all", row["f"].values()
-            if value is not None:
-                left.plot(
-                    [value if low is None else low, value if low is None else high],
-                    [name] * 2,
-                    "C0",
-                )
-                left.plot([value], [name], "C0o")
+            if at := sorted(x for x in row["f"].values() if x is not None):
+                name = row["label"] or "all"
+                left.plot(at, [name] * len(at), "C0o-", markevery=[len(at) // 2])
         left.set_xlabel("F")
         for table in self.values["calibration"][:1]:
             confidence, accuracy, counts = table["confidence"], table["accuracy"], table["counts"]

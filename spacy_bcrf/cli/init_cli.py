@@ -105,10 +105,10 @@ def init_cli(
             )
         choices |= {"paths": {name: str(path) for name, path in paths.items()}}
         choices |= {"dev": found["dev"], "pipes": chosen, "clusters": clusters_file}
-        made = make_first_config(found["train"], lang, **choices)
+        config, notes = make_first_config(found["train"], lang, **choices)
         with replacing(output) as part:
-            made.config.to_disk(part, interpolate=False)
-    for note in made.notes:
+            config.to_disk(part, interpolate=False)
+    for note in notes:
         typer.echo(note)
     dev_docs, train_docs = read_corpus(paths["dev"]), read_corpus(paths["train"])
     print_notes(note_shared(dev_docs, train_docs, str(paths["dev"]), str(paths["train"])))

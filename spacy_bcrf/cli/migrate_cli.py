@@ -53,15 +53,13 @@ def _migrate_config(config: Path, output: Path, head: str, code: Path | None) ->
     import_code(code)
     with naming(config):
         loaded = util.load_config(config, interpolate=False)
-        migrated = migrate_config(loaded, f"spacy-bcrf.{head}.v1")
+        migrated, notes = migrate_config(loaded, f"spacy-bcrf.{head}.v1")
         # References to removed settings and unknown functions show here.
-        migrated.config.interpolate()
-        util.load_model_from_config(migrated.config, auto_fill=True)
+        migrated.interpolate()
+        util.load_model_from_config(migrated, auto_fill=True)
     with replacing(output) as part:
-        migrated.config.to_disk(part, interpolate=False)
-    print_notes(migrated.notes)
-    for name, (old, new) in migrated.components.items():
-        typer.echo(f"[components.{name}] {old} -> {new}")
+        migrated.to_disk(part, interpolate=False)
+    print_notes(notes)
     typer.echo(f"written to {output}")
     return spacy_command("train", output, output="out", code=code)
 

@@ -55,7 +55,7 @@ def test_the_last_step_of_a_chain_is_taken_and_the_best_of_a_network(
     for doc in docs:
         corpus.add(doc)
     paths = {"train": "train.spacy", "dev": "dev.spacy"}
-    config = make_first_config(corpus, "en", encoder=encoder, paths=paths).config
+    config = make_first_config(corpus, "en", encoder=encoder, paths=paths)[0]
     config["training"]["patience"] = patience
     config.to_disk(tmp_path / "c.cfg")
     learned = []

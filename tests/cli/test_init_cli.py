@@ -178,7 +178,7 @@ def test_columns_of_overlapping_entities_for_spans(tmp_path):
 def test_passes_fit_the_size(n, tokens, passes):
     corpus = inspect(3)
     corpus.docs, corpus.tokens = n, tokens
-    training = make_first_config(corpus, "en").config["training"]
+    training = make_first_config(corpus, "en")[0]["training"]
     assert training["max_epochs"] == passes
     n_steps = passes * -(-n // 64)
     evaluated = [step for step in range(n_steps) if step % training["eval_frequency"] == 0]
@@ -187,10 +187,10 @@ def test_passes_fit_the_size(n, tokens, passes):
 
 
 def test_chains_of_names_drop_features():
-    components = make_first_config(inspect(tags=True), "en").config["components"]
+    components = make_first_config(inspect(tags=True), "en")[0]["components"]
     assert components["ner"]["model"]["feature_dropout"] == 0.2
     assert components["tagger"]["model"]["feature_dropout"] == 0
-    network = make_first_config(inspect(), "en", encoder="cnn").config["components"]["ner"]["model"]
+    network = make_first_config(inspect(), "en", encoder="cnn")[0]["components"]["ner"]["model"]
     assert "feature_dropout" not in network
 
 
@@ -204,10 +204,10 @@ def test_two_passes_for_documents_that_repeat_names():
         corpus = Inspection()
         for doc in docs:
             corpus.add(doc)
-        made = make_first_config(corpus, "en", encoder=encoder)
-        model = made.config["components"]["ner"]["model"]
+        config, notes = make_first_config(corpus, "en", encoder=encoder)
+        model = config["components"]["ner"]["model"]
         found = model.get("two_pass", False)
-        assert found == ("ner: rate = 0.03, two_pass = true" in "\n".join(made.notes))
+        assert found == ("ner: rate = 0.03, two_pass = true" in "\n".join(notes))
         if encoder == "sparse":
             assert model["rate"] == (0.03 if found else 0.1)
         return found
@@ -222,13 +222,13 @@ def test_two_passes_for_documents_that_repeat_names():
 def test_two_passes_do_not_keep_large_corpora(tokens, two_pass):
     corpus = inspect(3)
     corpus.tokens = corpus.with_context = tokens
-    model = make_first_config(corpus, "en").config["components"]["ner"]["model"]
+    model = make_first_config(corpus, "en")[0]["components"]["ner"]["model"]
     assert model["two_pass"] == two_pass
 
 
 def test_components_follow_the_annotation():
     def pipeline(**annotation):
-        return make_first_config(inspect(**annotation), "en").config["nlp"]["pipeline"]
+        return make_first_config(inspect(**annotation), "en")[0]["nlp"]["pipeline"]
 
     assert pipeline() == ["ner"]
     assert pipeline(tags=True) == ["ner", "tagger"]
@@ -466,14 +466,14 @@ def test_entities_without_o_set_the_ratio(ents, dev_ents, ratio):
         doc.set_ents([*doc.ents], missing=missing, default="unmodified")
         found.append(Inspection())
         found[-1].add(doc)
-    made = make_first_config(found[0], "xx", dev=found[1])
-    got = made.config["components"]["ner"]["entity_ratio"]
+    config, notes = make_first_config(found[0], "xx", dev=found[1])
+    got = config["components"]["ner"]["entity_ratio"]
     assert (got and got["ratio"]) == ratio
-    assert ("set it by hand" in " ".join(made.notes)) == (ratio == 0.15)
+    assert ("set it by hand" in " ".join(notes)) == (ratio == 0.15)
 
 
 def test_probabilities_are_on_and_scores_are_of_what_is_written():
-    config = make_first_config(inspect(tags=True), "xx").config
+    config = make_first_config(inspect(tags=True), "xx")[0]
     assert [block["annotate"] for block in config["components"].values()] == [["confidence"]] * 2
     weights = config["training"]["score_weights"]
     assert weights["tag_acc"] == weights["ents_f"] == 0.5 and "pos_acc" not in weights

@@ -22,7 +22,7 @@ def create_pipe(
         filled = Config(nlp.get_factory_meta(factory_name).default_config).merge(config)
         pipe = {"factory": factory_name, **filled}
         whole = Config({"nlp": {"pipeline": [name]}, "components": {name: pipe}})
-        config = migrate_config(whole, "spacy-bcrf.CRF.v1").config["components"][name]
+        config = migrate_config(whole, "spacy-bcrf.CRF.v1")[0]["components"][name]
         del config["factory"]
         options.pop("raw_config", None)
     made = _create_pipe(nlp, FACTORIES[factory_name], name, config=config, **options)
