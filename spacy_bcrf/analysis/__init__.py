@@ -21,7 +21,6 @@ from .explain import explain as explain
 from .extend import extend as extend
 from .gold_report import report_config as report_config
 from .gold_report import report_corpora as report_corpora
-from .gold_report import report_gold as report_gold
 from .learning_curve import learning_curve as learning_curve
 from .loading import make_examples as make_examples
 from .migrate import import_crfsuite as import_crfsuite

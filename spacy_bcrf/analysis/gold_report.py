@@ -1,5 +1,6 @@
 """What a component learns from the gold annotation of a corpus."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,12 +68,8 @@ class GoldReport(Result):
 
     def length_quantile(self, share: float) -> int:
         """Return the least length that this share of the spans does not exceed; 0 without spans."""
-        total, seen = self.lengths.total(), 0
-        for length, count in sorted(self.lengths.items()):
-            seen += count
-            if seen >= share * total:
-                return length
-        return 0
+        ordered = sorted(self.lengths.elements())
+        return ordered[math.ceil(share * len(ordered)) - 1] if ordered else 0
 
     def add(self, pipe: SequenceLabeler, examples: Sequence[Example]) -> None:
         """Count a batch of examples for a component. Its labels must be set."""
@@ -151,11 +148,6 @@ class GoldReport(Result):
             "labels": dict(sorted(self.labels.items())),
             "lengths": {str(length): n for length, n in sorted(self.lengths.items())},
         }
-
-
-def report_gold(pipe: SequenceLabeler, examples: Iterable[Example]) -> GoldReport:
-    """Return the counts of a corpus for a component. O(N T) for complete annotation."""
-    return _report({"": pipe}, {"": lambda: examples})[""][""]
 
 
 def report_config(

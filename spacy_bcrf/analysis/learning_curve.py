@@ -45,7 +45,6 @@ class LearningCurve(Result):
 
     name: of the component. measured, forecast: points of the curve. gain: of twice the documents,
     in F, with its 95% interval. curve: (ceiling, scale, power) of F = ceiling - scale n^-power.
-    n_dev: number of dev documents.
     """
 
     name: str
@@ -53,7 +52,6 @@ class LearningCurve(Result):
     forecast: list[Point]
     gain: Point
     curve: tuple[float, float, float]
-    n_dev: int
 
     def __repr__(self) -> str:
         return f"LearningCurve({self.name}: {self.summary})"
@@ -174,7 +172,7 @@ def fit_curve(
     ]
     gain = Point(int(more[1]), float(later[0] - now), *map(float, of_gain))
     ceiling, scale, power = curve[0].tolist()
-    return LearningCurve(name, points, forecast, gain, (ceiling, scale, power), n_dev)
+    return LearningCurve(name, points, forecast, gain, (ceiling, scale, power))
 
 
 def fit_power_law(sizes: NDArray, f: NDArray, weights: NDArray) -> NDArray[np.float64]:

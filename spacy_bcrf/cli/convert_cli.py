@@ -31,8 +31,7 @@ from spacy_bcrf.corpora.recognition import (
 from spacy_bcrf.corpora.sentence import Sentence
 
 from .errors import spacy_command
-from .labels import read_labels
-from .options import Lang
+from .options import Lang, read_labels
 from .paths import check_output_file
 
 _ENT_KEY = "NER"

@@ -20,8 +20,7 @@ from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.pipeline.config_errors import naming
 
 from .errors import spacy_command
-from .labels import read_labels
-from .options import Code
+from .options import Code, read_labels
 
 if TYPE_CHECKING:
     from spacy_bcrf.analysis.gold_report import GoldReport

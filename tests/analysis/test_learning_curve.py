@@ -101,7 +101,7 @@ def test_a_curve_of_a_corpus(parts):
     assert all(point.low <= point.f <= point.high for point in found.measured)
     assert found.measured[0].f < found.measured[-1].f <= found.forecast[0].f
     values = json.loads(json.dumps(found.to_json(), allow_nan=False))
-    assert values["measured"][2]["n_docs"] == 313 and values["n_dev"] == len(dev)
+    assert values["measured"][2]["n_docs"] == 313
     assert "626" in found._repr_html_() and f"F {100 * expected:.1f} (" in repr(found)
     # One number for the F of all documents: the measured one.
     gain = f"twice as many raise the fitted curve by {100 * found.gain.f:.1f} ("
@@ -168,10 +168,10 @@ def test_the_command_writes_values_and_a_figure(parts, tmp_path, capsys):
     step = curve_cli(
         parts / "dev.spacy", parts / "train.spacy", output=output, plot=plot, repeats=1, lang="en"
     )
-    shown = capsys.readouterr().out
+    shown = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
     values = json.loads(output.read_text())
     for point in (*values["measured"], *values["forecast"]):
-        assert f"{point['n_docs']:,}  {100 * point['f']:.1f} (" in shown
+        assert [f"{point['n_docs']:,}", f"{100 * point['f']:.1f}"] in shown
     assert plot.read_bytes()[:4] == b"\x89PNG"
     assert step.startswith("annotate more: ") == (values["gain"]["low"] > 0)
 
@@ -182,5 +182,5 @@ def test_the_command_writes_values_and_a_figure(parts, tmp_path, capsys):
 )
 def test_a_small_or_uncertain_gain_is_flat(gain, is_flat):
     point = Point(10, 0.5, 0.4, 0.6)
-    curve = LearningCurve("ner", [point], [point], Point(20, *gain), (1.0, 1.0, 1.0), 5)
+    curve = LearningCurve("ner", [point], [point], Point(20, *gain), (1.0, 1.0, 1.0))
     assert curve.is_flat == is_flat

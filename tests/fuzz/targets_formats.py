@@ -23,7 +23,7 @@ from bcrf.io.json_objects import Problem, read_objects
 from bcrf.io.text import CorpusError, read_lines
 from bcrf.schemes import BIO
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.cli.labels import read_labels
+from spacy_bcrf.cli.options import read_labels
 from spacy_bcrf.corpora.convert import Reader, convert
 from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.corpora.entity_tag_reader import EntityTagReader

@@ -252,8 +252,6 @@ class PromiseTable(Result):
     n_docs: int
     confidence: float
     confidence_each: float
-    unit: str
-    max_units: int
     notes: list[str]
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -321,8 +319,7 @@ def list_promises(
             recall = n_right / len(given["recall"].docs) if "recall" in given else math.nan
             costs = float(recall), float((spans >= kept.threshold).sum() / len(examples))
             offers.append(Offer(kind, value, kept.threshold, kept.measured, *costs))
-    each = 1 - level
-    return PromiseTable(name, offers, len(examples), confidence, each, unit, max_units, notes)
+    return PromiseTable(name, offers, len(examples), confidence, 1 - level, notes)
 
 
 def _candidates(labeler: Any, examples: Sequence[Example]) -> Floats:
