@@ -1,6 +1,5 @@
 """`python -m spacy bcrf control`"""
 
-import math
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -103,10 +102,10 @@ def read_label_promises(options: Sequence[str]) -> dict[tuple[str, ...], float]:
         labels, _, number = option.rpartition("=")
         group = tuple(filter(None, labels.split(",")))
         try:
-            value = float(number)
+            if not group or group in found:
+                raise ValueError
+            found[group] = float(number)
         except ValueError:
-            value = math.nan
-        if not group or group in found or math.isnan(value):
-            raise ValueError(f"--label {option}: expected LABELS=NUMBER, each label once")
-        found[group] = value
+            problem = "expected LABELS=NUMBER, each label once"
+            raise ValueError(f"--label {option}: {problem}") from None
     return found
