@@ -4,8 +4,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -13,25 +12,6 @@ import typer
 
 RESUMABLE = ("aggregate", "annotate", "audit", "distill", "scores", "tune")
 """Commands that keep their finished parts, from which the same command goes on."""
-
-
-@contextmanager
-def exit_on(name: str = "") -> Iterator[None]:
-    """End a command with one line and exit code 1 for wrong input, 130 for Ctrl-C."""
-    try:
-        yield
-    except BrokenPipeError:
-        # The reader of the output, such as `head`, has enough. Python flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        resumes = ". The same command goes on from here" * (name in RESUMABLE)
-        typer.echo(f"Stopped{resumes}", err=True)
-        raise typer.Exit(130) from None
-    except (ValueError, OSError, ImportError) as err:
-        # wasabi's printer would wrap the line.
-        typer.secho(explain(err), fg="red", err=True)
-        raise typer.Exit(1) from None
 
 
 def spacy_command(*words: object, **options: object) -> str:
@@ -49,12 +29,27 @@ def explain(error: Exception) -> str:
 
 
 def make_command(name: str, function: Callable[..., str | None]) -> Callable[..., None]:
-    """Return a command that ends as `exit_on` says, and prints the next step that it returns."""
+    """Return a command that prints the next step that the function returns.
+
+    Wrong input ends it with one line and exit code 1, Ctrl-C with 130.
+    """
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> None:
-        with exit_on(name):
+        try:
             step = function(*args, **kwargs)
+        except BrokenPipeError:
+            # The reader of the output, such as `head`, has enough. Python flushes stdout at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            resumes = ". The same command goes on from here" * (name in RESUMABLE)
+            typer.echo(f"Stopped{resumes}", err=True)
+            raise typer.Exit(130) from None
+        except (ValueError, OSError, ImportError) as err:
+            # wasabi's printer would wrap the line.
+            typer.secho(explain(err), fg="red", err=True)
+            raise typer.Exit(1) from None
         if step:
             # stdout may have data for another program.
             typer.echo(f"next: {step}", err=True)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import bcrf
 from spacy_bcrf.cli import app
-from spacy_bcrf.cli.errors import exit_on, spacy_command
+from spacy_bcrf.cli.errors import make_command, spacy_command
 from spacy_bcrf.cli.paths import check_output_file, write_report
 
 CALLS = [
@@ -123,15 +123,18 @@ def test_a_pipeline_is_not_saved_among_other_files(folder, name):
 
 
 def test_ctrl_c_is_reported(capsys):
-    with pytest.raises(typer.Exit) as raised, exit_on("audit"):
+    def stop():
         raise KeyboardInterrupt
+
+    with pytest.raises(typer.Exit) as raised:
+        make_command("audit", stop)()
     assert raised.value.exit_code == 130
     assert capsys.readouterr().err == "Stopped. The same command goes on from here\n"
 
 
 def test_errors_of_the_system_name_the_file_first(capsys):
-    with pytest.raises(typer.Exit), exit_on():
-        Path("missing").read_text()
+    with pytest.raises(typer.Exit):
+        make_command("audit", lambda: Path("missing").read_text())()
     assert capsys.readouterr().err == f"missing: {os.strerror(2)}\n"
 
 
