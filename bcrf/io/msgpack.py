@@ -101,24 +101,12 @@ def loads(data: bytes) -> Any:
         if not depth:
             raise ValueError(f"byte {start}: more than {DEPTH} maps and lists inside one another")
         if kind is list:
-            return read_all(size, depth - 1)
-        found = read_all(2 * size, depth - 1)
+            return [read(depth - 1) for _ in range(size)]
+        found = [read(depth - 1) for _ in range(2 * size)]
         try:
             return dict(zip(found[::2], found[1::2], strict=True))
         except TypeError:
             raise ValueError(f"byte {start}: a map or list is the key of this map") from None
-
-    def read_all(size: int, depth: int) -> list[Any]:
-        nonlocal at
-        found = []
-        for _ in range(size):
-            code = data[at]
-            if 0xA0 <= code < 0xC0:  # a short string, without a call: tables have 500,000
-                start, at = at + 1, at + 1 + (code & 31)
-                found.append(data[start:at].decode())
-            else:
-                found.append(read(depth))
-        return found
 
     try:
         value = read(DEPTH)

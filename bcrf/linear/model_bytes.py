@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +16,8 @@ from bcrf.io import msgpack
 
 from .weight_blocks import Blocks, deflate, find_blocks, inflate
 
-VERSION = 2
-OF_BLOCKS = 3
-"""The version of chains side by side, see `weight_blocks`. Earlier ones have all weights."""
+VERSION = 4
+"""Lists of strings are joined, see `_join_texts`. Version 1 has no checksum."""
 
 # Compressed bytes cannot hold more than this many times their number.
 MAX_DEFLATE_RATIO = 1032
@@ -24,7 +25,7 @@ MAX_DEFLATE_RATIO = 1032
 # The form of each part: the types of a value, [form] for a list, {"": form} for a map from strings.
 FORMS: dict[str, Any] = {
     "templates": [{str}],
-    "gazetteers": {"": [{str}]},
+    "gazetteers": {"": {str}},
     "n_tags": {int},
     "n_sequences": {int, float},
     "scale": {int, float},
@@ -32,7 +33,10 @@ FORMS: dict[str, Any] = {
     "keys": {bytes},
     "features": {bytes},
 }
+EARLIER_FORMS: dict[str, Any] = {"gazetteers": {"": [{str}]}}
+"""Versions 1 to 3. Their tables are strings by word."""
 BLOCK_FORMS: dict[str, Any] = {"counts": {bytes}, "chains": {bytes}}
+"""Chains side by side, see `weight_blocks`."""
 LATER_FORMS: dict[str, Any] = {
     "tables": {"": {"": {str}}},
     "template_set": {str, type(None)},
@@ -129,8 +133,8 @@ def pack(saved: SavedChain) -> bytes:
         {
             "templates": saved.templates,
             "template_set": saved.template_set,
-            "gazetteers": saved.gazetteers,
-            "tables": saved.tables,
+            "gazetteers": {name: _join_texts(texts) for name, texts in saved.gazetteers.items()},
+            "tables": {name: _group_words(table) for name, table in saved.tables.items()},
             "n_tags": saved.general.shape[1],
             "n_sequences": saved.n_sequences,
             "scale": scale,
@@ -142,9 +146,27 @@ def pack(saved: SavedChain) -> bytes:
             **({"full": True} if saved.full else {}),
         }
     )
-    version = OF_BLOCKS if isinstance(features, Blocks) else VERSION
-    data = {"version": version, "checksum": zlib.crc32(content), "content": content}
+    data = {"version": VERSION, "checksum": zlib.crc32(content), "content": content}
     return msgpack.dumps(data)
+
+
+def _join_texts(texts: Sequence[str]) -> str:
+    """Join strings, each after a character that none of them has: a million loads at once."""
+    together = "".join(texts)
+    separator = next(char for char in map(chr, count(ord("\n"))) if char not in together)
+    return "".join(separator + text for text in texts)
+
+
+def _split_texts(text: str) -> list[str]:
+    return text.split(text[0])[1:] if text else []
+
+
+def _group_words(table: Mapping[str, str]) -> dict[str, str]:
+    """Return the joined words of each value of a table."""
+    words = defaultdict(list)
+    for word, value in table.items():
+        words[value].append(word)
+    return {value: _join_texts(of_value) for value, of_value in words.items()}
 
 
 def _pack_first(saved: SavedChain) -> dict[str, Any]:
@@ -170,19 +192,22 @@ def unpack(data: bytes) -> SavedChain:
     """
     msg = _read(data, {"version": {int}})
     version = msg["version"]
-    if version in (VERSION, OF_BLOCKS):
+    forms = FORMS if version == VERSION else FORMS | EARLIER_FORMS
+    if version in (2, 3, VERSION):
         _check_forms(msg, {"checksum": {int}, "content": {bytes}})
         if zlib.crc32(msg["content"]) != msg["checksum"]:
             raise _damaged("the checksum differs")
-        msg = _read(msg["content"], FORMS if version == VERSION else FORMS | BLOCK_FORMS)
+        msg = _read(msg["content"], forms)
     elif version == 1:
-        _check_forms(msg, FORMS)
+        _check_forms(msg, forms)
     else:
         raise ValueError(
             f"the linear chain was saved in format {version}; this version of bcrf reads "
-            f"formats 1 to {OF_BLOCKS}"
+            f"formats 1 to {VERSION}"
         )
     _check_forms(msg, {name: form for name, form in LATER_FORMS.items() if name in msg})
+    if is_of_blocks := "counts" in msg:
+        _check_forms(msg, BLOCK_FORMS)
     n_tags, scale, n_sequences = msg["n_tags"], msg["scale"], msg["n_sequences"]
     n_general = len(msg["general"]) // (4 * max(n_tags, 1))
     n_states = max(n_general - 3, 1)
@@ -197,7 +222,7 @@ def unpack(data: bytes) -> SavedChain:
     full = msg.get("full", False)
     dtype = np.dtype("float32" if full else "float16")
     features: NDArray[np.float32] | Blocks
-    if version == OF_BLOCKS:
+    if is_of_blocks:
         features = _unpack_blocks(msg, len(keys), n_tags, n_states, dtype)
         values = features.values
     else:
@@ -207,11 +232,23 @@ def unpack(data: bytes) -> SavedChain:
             values *= np.float32(scale)
     if not (np.isfinite(general).all() and np.isfinite(values).all()):
         raise _damaged("there are weights that are not finite")
-    texts = msg["templates"], msg["gazetteers"], msg.get("tables", {})
+    gazetteers, tables = msg["gazetteers"], msg.get("tables", {})
+    if version == VERSION:
+        gazetteers = {name: _split_texts(text) for name, text in gazetteers.items()}
+        tables = {name: _find_values(groups) for name, groups in tables.items()}
+    texts = msg["templates"], gazetteers, tables
     saved = SavedChain(
         *texts, n_sequences, general, keys, features, msg.get("template_set"), full=full
     )
     return _unpack_first(saved, msg) if "first" in msg else saved
+
+
+def _find_values(groups: Mapping[str, str]) -> dict[str, str]:
+    """Return the table whose words `_group_words` joined."""
+    table: dict[str, str] = {}
+    for value, text in groups.items():
+        table |= dict.fromkeys(_split_texts(text), value)
+    return table
 
 
 def _unpack_features(

@@ -79,8 +79,8 @@ def test_weights_that_are_not_finite_are_not_saved(value):
 
 def rewrite(data, version, **changes):
     """Return the bytes of a chain with other contents."""
-    content = msgpack.loads(msgpack.loads(data)["content"])
-    content = msgpack.dumps(content | changes)
+    content = msgpack.loads(msgpack.loads(data)["content"]) | changes
+    content = msgpack.dumps({name: x for name, x in content.items() if x is not None})
     msg = {"version": version, "checksum": zlib.crc32(content), "content": content}
     return msgpack.dumps(msg)
 
@@ -89,8 +89,29 @@ def test_files_with_all_weights_load():
     saved = make_saved()
     features = saved.features.astype("float16")
     packed = zlib.compress(np.ascontiguousarray(features.T).tobytes())
-    old = rewrite(pack(saved), 2, features=packed, keys=saved.keys.tobytes())
+    changes = {"keys": saved.keys.tobytes(), "counts": None, "chains": None}
+    old = rewrite(pack(saved), 2, features=packed, **changes)
     np.testing.assert_array_equal(dense(unpack(old)), features)
+
+
+PHRASES = {"places": ["New York", "a\nb"], "names": [""], "empty": []}
+TABLES = {"cluster.brown": {"a": "01", "b": "11", "\n": "01", "": "11"}, "frequency": {}}
+
+
+def test_tables_and_phrases_of_earlier_files_load():
+    old = rewrite(pack(make_saved()), 3, gazetteers=PHRASES, tables=TABLES)
+    saved = unpack(old)
+    assert saved.gazetteers == PHRASES and saved.tables == TABLES
+
+
+def test_a_table_has_one_string_for_all_words_of_a_value():
+    data = pack(make_saved()._replace(gazetteers=PHRASES, tables=TABLES))
+    saved = unpack(data)
+    assert saved.gazetteers == PHRASES and saved.tables == TABLES
+    assert pack(saved) == data
+    content = msgpack.loads(msgpack.loads(data)["content"])
+    assert content["tables"]["cluster.brown"] == {"01": "\va\v\n", "11": "\nb\n"}
+    assert content["gazetteers"] == {"places": "\vNew York\va\nb", "names": "\n", "empty": ""}
 
 
 @pytest.mark.parametrize(
