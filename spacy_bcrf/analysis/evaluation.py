@@ -76,14 +76,11 @@ Place = tuple[int, Pair]
 def match_spans(gold: Sequence[Annotation], predicted: Sequence[Annotation]) -> list[Pair]:
     """Pair the gold and the predicted spans of a text, in order of the text.
 
-    Overlapping spans with equal labels and with the largest overlap are paired first. A span occurs
-    in one pair. O(M log M) for M spans that overlap few others.
+    Equal spans are paired first, then spans with equal boundaries, with equal labels, and with the
+    largest overlap. A span occurs in one pair. O(M log M) for M spans that overlap few others.
     """
-    pairs: list[Pair] = []
-    for n_equal in (3, 2):
-        gold, predicted = _match_equal(gold, predicted, n_equal, pairs)
     found = []
-    by_start = sorted(predicted)
+    by_start = sorted(predicted, key=lambda span: span[:3])
     longest = max((span.end - span.start for span in by_start), default=0)
     starts = [span.start for span in by_start]
     for i, one in enumerate(gold):
@@ -92,30 +89,16 @@ def match_spans(gold: Sequence[Annotation], predicted: Sequence[Annotation]) -> 
             other = by_start[j]
             shared = min(one.end, other.end) - max(one.start, other.start)
             if shared > 0:
-                found.append((one.label != other.label, -shared, i, j))
+                differs = one[:3] != other[:3], one[:2] != other[:2], one.label != other.label
+                found.append((differs, -shared, i, j))
+    pairs: list[Pair] = []
     gold_left, predicted_left = dict(enumerate(gold)), dict(enumerate(by_start))
-    for _, _, i, j in sorted(found):
+    for *_, i, j in sorted(found):
         if i in gold_left and j in predicted_left:
             pairs.append(Pair(gold_left.pop(i), predicted_left.pop(j)))
     pairs += [Pair(span, None) for span in gold_left.values()]
     pairs += [Pair(None, span) for span in predicted_left.values()]
     return sorted(pairs, key=lambda pair: (pair.gold or pair.predicted or ())[:3])
-
-
-def _match_equal(
-    gold: Sequence[Annotation], predicted: Sequence[Annotation], n_equal: int, pairs: list[Pair]
-) -> tuple[list[Annotation], list[Annotation]]:
-    """Pair spans whose first `n_equal` fields are equal. RETURNS the others."""
-    waiting: dict[tuple[Any, ...], list[Annotation]] = {}
-    for span in predicted:
-        waiting.setdefault(span[:n_equal], []).append(span)
-    left = []
-    for span in gold:
-        if same := waiting.get(span[:n_equal]):
-            pairs.append(Pair(span, same.pop(0)))
-        else:
-            left.append(span)
-    return left, [span for spans in waiting.values() for span in spans]
 
 
 def find_overlaps(spans: Sequence[Annotation]) -> list[set[str]]:
