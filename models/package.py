@@ -26,7 +26,7 @@ from bcrf.io.hashes import hash_files
 from bcrf.io.text import find_file
 from spacy_bcrf.analysis.control.thresholds import measure_promises
 from spacy_bcrf.analysis.loading import find_labelers, make_examples
-from spacy_bcrf.cli.pages.report_markdown import promise_table
+from spacy_bcrf.cli.pages.report_page import promise_table
 from spacy_bcrf.corpora.doc_files import read_docs
 
 SCORES = {"precision": "ents_p", "recall": "ents_r", "f": "ents_f"}

@@ -11,7 +11,7 @@ import srsly
 
 from bcrf.io.atomic import write_text
 from lab import ROOT
-from spacy_bcrf.cli.pages.report_markdown import table
+from spacy_bcrf.cli.pages.report_page import table
 
 from .build import MODELS, WORK
 

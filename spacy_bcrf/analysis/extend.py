@@ -130,12 +130,10 @@ class Extended(Result):
     """The result of `extend`.
 
     losses: mean loss a document of each pass. problems: by example, why it taught nothing.
-    had_control: whether the component had a promise, which does not hold for other labels.
     """
 
     losses: list[float]
     problems: dict[int, str]
-    had_control: bool
 
     def __repr__(self) -> str:
         left_out = f", {len(self.problems):,} documents left out" if self.problems else ""
@@ -217,7 +215,6 @@ def extend(
     options: Any = {"passes": passes, "drop": DROPOUT, "seed": seed}
     options |= {"sgd": sgd, "progress": f"[{name}] learning"}
     losses = learn(labeler, [docs[i] for i in kept], find_target, **options)
-    had_control = labeler.control is not None
     # They were fitted to the old labels.
     labeler.control = labeler.calibration = None
     nlp.get_pipe_config(name).update(control=None, calibration=None)
@@ -225,7 +222,7 @@ def extend(
         for param in node.param_names:
             if (average := (sgd.averages or {}).get((node.id, param))) is not None:
                 node.set_param(param, average)
-    return Extended(losses, problems, had_control)
+    return Extended(losses, problems)
 
 
 def _check_extension(

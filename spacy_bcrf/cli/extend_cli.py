@@ -43,7 +43,8 @@ def extend_cli(
     names = [name.strip() for option in labels for name in option.split(",")]
     set_extensions()
     fix_random_seed(seed)
-    nlp, name, _ = load_labeler(model, pipe, gpu_id)
+    nlp, name, labeler = load_labeler(model, pipe, gpu_id)
+    had_promise = labeler.control is not None
     gold = read_gold(nlp, corpus)
     result = extend(nlp, gold, names, name, passes=passes, learn_rate=learn_rate, seed=seed)
     n_problems = len(result.problems)
@@ -55,7 +56,7 @@ def extend_cli(
             f"{first}, {gold[first].text[:40]!r}: {result.problems[first]}"
         )
     typer.echo(f"mean loss a document: {result.losses[0]:.3f} to {result.losses[-1]:.3f}")
-    if result.had_control:
+    if had_promise:
         typer.echo("the promise of `control` is removed: run `control` again")
     store(nlp, output)
     report = "report", output, "TEST.spacy", "--output", "report.html"

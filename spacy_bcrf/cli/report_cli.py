@@ -32,8 +32,7 @@ def report_cli(
     from spacy_bcrf.analysis.report import report
 
     from .labeler import load_labeler, read_gold
-    from .pages.report_markdown import report_markdown
-    from .pages.report_page import report_page
+    from .pages.report_page import report_markdown, report_page
 
     for path in output:
         check_output_file(path, ".html .md .json", test)

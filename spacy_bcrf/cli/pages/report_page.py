@@ -1,10 +1,13 @@
-"""HTML page of an evaluation report."""
+"""An evaluation report as an HTML page, and as Markdown for a model card."""
 
+from collections.abc import Iterable, Sequence
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
 
+from spacy_bcrf.analysis.control.evidence import show_promise
 from spacy_bcrf.analysis.evaluation import OUTCOMES
+from spacy_bcrf.analysis.report_values import list_scores, percent
 
 from . import render
 
@@ -33,3 +36,38 @@ def report_page(report: dict[str, Any]) -> str:
             for group in islice(of_kind, MAX_GROUPS)
         ],
     )
+
+
+def report_markdown(report: dict[str, Any]) -> str:
+    """Return the scores, calibration and promises."""
+    header, *rows = list_scores(row for row in report["scores"]["exact"] if row["gold"])
+    lines = [
+        f"{report['documents']:,} documents of {report['corpus']}, {report['predicts']}, with the "
+        f"95% interval of {report['resamples']:,} bootstrap samples of documents.",
+        "",
+        *table(header, rows),
+    ]
+    for row in report["calibration"][:1]:
+        lines += [
+            "",
+            f"The expected calibration error of the probabilities is {row['error']:.3f}. Perfectly "
+            f"calibrated probabilities have {row['expected_error']:.3f} on so many predictions.",
+        ]
+    if report["promises"]:
+        lines += ["", *promise_table(report["promises"])]
+    return "\n".join([*lines, *(f"\n{note}" for note in report["notes"])]) + "\n"
+
+
+def promise_table(promises: Iterable[dict[str, Any]]) -> list[str]:
+    """Return the lines of a table of promises, see `thresholds.measure_promises`."""
+    rows = []
+    for row in promises:
+        reached = {"value": row["reached"], "low": row["low"], "high": row["high"]}
+        promised = show_promise(row["kind"], row["promised"], row["unit"])
+        cells = ", ".join(row["labels"]), promised, percent(reached), f"{row['documents']:,}"
+        rows.append(cells)
+    return table(("labels", "promised", "reached, %", "documents"), rows)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows)]
