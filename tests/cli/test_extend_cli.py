@@ -11,6 +11,8 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from tiny_training import LISTENER, TOK2VEC, network, train
 
+from spacy_bcrf.pipeline.settings import Control
+
 run = command("extend")
 SPARSE = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"], "objective": "crf"}
 TEXT = "Ann saw Rome ."
@@ -77,6 +79,16 @@ def test_the_new_label_is_learned_and_the_old_one_kept(folder, model):
     # The new corpus says nothing of PERSON.
     assert entities("out") == [("Ann", "PERSON"), ("Rome", "LOC")]
     assert entities(model) == [("Ann", "PERSON")]
+
+
+def test_a_promise_is_said_to_be_removed(folder):
+    gone = "the promise of `control` is removed: run `control` again"
+    assert gone not in run("sparse", "new.spacy", "--labels", "LOC", "-o", "plain").stdout
+    nlp = spacy.load("sparse")
+    nlp.get_pipe("ner").control = Control("recall", ("PERSON",), (0.5,))
+    nlp.to_disk("promised")
+    assert gone in run("promised", "new.spacy", "--labels", "LOC", "-o", "out").stdout
+    assert spacy.load("out").get_pipe("ner").control is None
 
 
 def test_other_components_stay(folder):
