@@ -63,7 +63,7 @@ def build(
     }
     srsly.write_yaml(work / "project.yml", project)
     if corpora is None:
-        project_assets(work)
+        project_assets(work, extra=True)
     check_corpora(folder, own["assets"])
     for step in steps:
         project_run(work, step)
@@ -78,10 +78,14 @@ def check_corpora(folder: Path, assets: Iterable[dict[str, Any]]) -> None:
     """Raise ValueError naming the first file of a corpus that is missing or has another checksum.
 
     assets: of a project of Weasel, with `dest` in the folder and the MD5 of the decompressed file.
+    Those with `extra` may be missing: `description` says what the build loses.
     """
     for asset in assets:
         path = find_file(folder / asset["dest"].removeprefix("${vars.corpora}/"))
         source = asset.get("url") or asset["description"]
+        if not path.is_file() and asset.get("extra"):
+            print(f"{path}: is missing: {asset['description']}")
+            continue
         if not path.is_file():
             raise CorpusError(f"{path}: the corpus is missing; it is {source}")
         digest = hashlib.md5(usedforsecurity=False)

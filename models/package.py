@@ -53,7 +53,9 @@ def main() -> None:
     nlp.meta["version"] = __version__
     nlp.meta["performance"] = {SCORES[name]: scores[name]["value"] for name in SCORES}
     nlp.meta["performance"]["speed"] = measure_speed(nlp, [doc.text for doc in test])
-    nlp.meta["training_data"] = {"sha256": hash_files(args.work / "corpus/train")}
+    files = args.work / "corpus/train"
+    names = sorted(path.stem for path in files.iterdir())
+    nlp.meta["training_data"] = {"files": names, "sha256": hash_files(files)}
     nlp.meta["sources"] = [{k: v for k, v in x.items() if k != "file"} for x in meta["sources"]]
     folder = args.work / "package"
     shutil.rmtree(folder, ignore_errors=True)
@@ -131,7 +133,8 @@ def write_card(
     lines += [
         f"- [{x['name']}]({x['url']}) by {x['author']}, {x['license']}" for x in meta["sources"]
     ]
-    lines += ["", f"SHA-256 of the training files: `{meta['training_data']['sha256']}`", ""]
+    names, digest = meta["training_data"].values()
+    lines += ["", f"SHA-256 of the training files {', '.join(names)}: `{digest}`", ""]
     return "\n".join(lines)
 
 

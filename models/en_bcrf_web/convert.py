@@ -3,11 +3,13 @@
     python -m models.en_bcrf_web.convert CORPORA RAW OUTPUT
 
 RAW: the converted corpora. Each corpus says which labels it annotates: its O is about these labels
-alone. The folds are documents of the dev part of UNER EWT, and training reads each of its sentences
-COPIES times, because the others are of other kinds of texts.
+alone. Where the corpora lack the train part of UNER EWT, its dev part is training data, in folds of
+whole documents, and training reads each of its sentences COPIES times, because the others are of
+other kinds of texts.
 """
 
 import argparse
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from bcrf.io.text import find_file, read_lines
 from models.names import write_lists
 from spacy_bcrf.analysis.cross_fitting import assign_folds
 from spacy_bcrf.annotation.extensions import set_extensions
+from spacy_bcrf.cli.convert_cli import convert_cli
 from spacy_bcrf.corpora.doc_files import read_docs, write_all
 
 LOCALES = (
@@ -28,12 +31,12 @@ LOCALES = (
 """Of the lists of names."""
 FOLDS = 3
 COPIES = 3
-UNER = "uner-english-ewt/en_ewt-ud-dev.iob2"
+UNER = "uner-english-ewt/en_ewt-ud-{}.iob2"
 LABELS = {
     "PER": "PER PERSON person politician scientist researcher writer musicalartist",
     "LOC": "LOC GPE FAC location country",
     "ORG": "ORG organisation corporation group politicalparty university band",
-    "MISC": "MISC",
+    "MISC": "MISC OTH",
 }
 """Our labels, and theirs."""
 OURS = {theirs: ours for ours, names in LABELS.items() for theirs in names.split()}
@@ -54,27 +57,46 @@ def main() -> None:
     set_extensions()
     vocab = Vocab()
     (args.output / "train").mkdir(parents=True, exist_ok=True)
-    test = list(read(args.raw / "test.spacy", vocab, THREE))
+    test, dev = (list(read(args.raw / f"{x}.spacy", vocab, THREE)) for x in ("test", "uner"))
     write_all(test, args.output / "test.spacy")
-    seen = {doc.text for doc in test}
-    for name, annotated in CORPORA.items():
-        of_corpus = read(args.raw / f"{name}.spacy", vocab, annotated)
-        write_all(
-            (doc for doc in of_corpus if doc.text not in seen), args.output / f"train/{name}.spacy"
-        )
-    docs = list(read(args.raw / "uner.spacy", vocab, THREE))
-    numbers = find_documents(find_file(args.corpora / UNER))
+    held_out, corpora = {doc.text for doc in test}, CORPORA
+    if (path := find_file(args.corpora / UNER.format("train"))).is_file():
+        write_as_dev(path, args.raw / "uner-train.iob2")
+        convert_cli([args.raw / "uner-train.iob2"], args.raw / "uner-train.spacy", lang="en")
+        corpora = {**CORPORA, "uner-train": [*LABELS]}
+        held_out |= {doc.text for doc in dev}
+        write_all(dev, args.output / "dev.spacy")
+    else:
+        numbers = find_documents(find_file(args.corpora / UNER.format("dev")))
+        write_folds(dev, numbers, args.output)
+    for name, annotated in corpora.items():
+        docs = read(args.raw / f"{name}.spacy", vocab, annotated)
+        path = args.output / f"train/{name}.spacy"
+        write_all((doc for doc in docs if doc.text not in held_out), path)
+    (args.output / "lists").mkdir()
+    write_lists(LOCALES, args.output / "lists")
+
+
+def write_folds(docs: list[Doc], numbers: list[int], output: Path) -> None:
+    """Write the dev part as training data. numbers: of the document of each sentence."""
     folds = assign_folds(max(numbers) + 1, FOLDS)[numbers]
     by_fold = [[doc for doc, n in zip(docs, folds, strict=True) if n == i] for i in range(FOLDS)]
     for i, of_fold in enumerate(by_fold):
-        write_all(of_fold, args.output / f"train/fold{i}.spacy")
+        write_all(of_fold, output / f"train/fold{i}.spacy")
     for name, left_out in {"final": None, **{f"fold{i}": i for i in range(FOLDS)}}.items():
         again = [doc for i, fold in enumerate(by_fold) if i != left_out for doc in fold]
-        path = args.output / f"only/{name}/uner.spacy"
+        path = output / f"only/{name}/uner.spacy"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_all(again * (COPIES - 1), path)
-    (args.output / "lists").mkdir()
-    write_lists(LOCALES, args.output / "lists")
+
+
+def write_as_dev(path: Path, output: Path) -> None:
+    """Write the train part of UNER EWT, a first version, with the columns and labels of the others.
+
+    Only words of an entity have columns after the tag. "B-O" marks words without an entity.
+    """
+    rows = ("\t".join(line.text.split("\t")[:3]) for line in read_lines(path))
+    output.write_text("".join(re.sub(r"\tB-O$", "\tO", row) + "\n" for row in rows), "utf8")
 
 
 def read(path: Path, vocab: Vocab, annotated: list[str]) -> Iterator[Doc]:

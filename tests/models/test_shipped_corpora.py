@@ -29,6 +29,14 @@ def test_the_documents_of_sentences(tmp_path):
     assert web.find_documents(tmp_path / "a.iob2") == [0, 0, 1]
 
 
+def test_the_first_version_of_a_part_gets_the_columns_of_the_others(tmp_path):
+    rows = ["# text = Ann - .", "1\tAnn\tB-OTH\t-\tbob", "2\t-\tO", "3\t.\tB-O\t-\tbob", ""]
+    (tmp_path / "a.iob2").write_text("\n".join(rows) + "\n")
+    web.write_as_dev(tmp_path / "a.iob2", tmp_path / "b.iob2")
+    found = (tmp_path / "b.iob2").read_text().split("\n")
+    assert found == [rows[0], "1\tAnn\tB-OTH", "2\t-\tO", "3\t.\tO", "", ""]
+
+
 TEXT = "Ann Lee of ROME pays 4012888888881881 to GB82WEST12345698765432"
 VALUES = {
     "PERSON": "Ann Lee",

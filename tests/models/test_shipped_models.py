@@ -65,6 +65,17 @@ def test_a_missing_or_changed_corpus_names_itself(tmp_path):
     build.check_corpora(tmp_path, [asset])
 
 
+def test_an_extra_corpus_may_be_missing_but_not_changed(tmp_path, capsys):
+    asset = as_asset(tmp_path / "more.txt", "Ann\n")
+    asset |= {"extra": True, "description": "F is 1 point lower"}
+    (tmp_path / "more.txt").write_text("Bob\n")
+    with pytest.raises(ValueError, match=r"more.txt: the corpus has changed"):
+        build.check_corpora(tmp_path, [asset])
+    (tmp_path / "more.txt").unlink()
+    build.check_corpora(tmp_path, [asset])
+    assert "more.txt: is missing: F is 1 point lower" in capsys.readouterr().out
+
+
 def test_every_project_has_checksums_and_licences():
     for project in build.MODELS.glob("*/project.yml"):
         assets = srsly.read_yaml(project)["assets"]
@@ -216,7 +227,8 @@ def test_the_card_has_scores_promises_and_what_the_pipeline_is_not_for(work, con
     (work / "card.md").write_text("## Data and limits\n\nNo names but ours.\n")
     (work / "report.md").write_text("| label | gold |\n")
     controlled.meta |= {"license": "MIT", "performance": {"speed": 123456.0}}
-    controlled.meta |= {"training_data": {"sha256": "abc"}, "description": "Sees people."}
+    controlled.meta |= {"training_data": {"files": ["a", "b"], "sha256": "abc"}}
+    controlled.meta |= {"description": "Sees people."}
     controlled.meta["sources"] = [
         {"name": "A", "url": "https://a.b", "author": "B", "license": "MIT"}
     ]
@@ -225,6 +237,7 @@ def test_the_card_has_scores_promises_and_what_the_pipeline_is_not_for(work, con
     )
     assert "# Ann | PER | " in card and "123,456 words/s" in card and "No names but ours." in card
     assert "| all | recall 0.95 |" in card and "[A](https://a.b) by B, MIT" in card
+    assert "training files a, b: `abc`" in card
     page = demote(card)
     assert "\n### Data and limits" in page and "\n# Ann | PER" in page and "### Scores" not in page
 
