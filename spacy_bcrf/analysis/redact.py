@@ -13,7 +13,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
-from spacy_bcrf.pipeline.prediction import BATCH_SIZE, predict
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.settings import Control, check_promise
 
 from .control.risk import binomial_interval
@@ -113,7 +113,7 @@ def find_spans(
     """Yield the found spans of documents, and the probabilities (n,) of tokens to be in a span."""
     marginals = labeler.token_marginals(batch, ignore_annotation=False)
     settings = labeler.typed_settings.change(labeler.name, {"control": promise})
-    predictions = predict(labeler.labeling, labeler.codec, settings, batch)
+    predictions = labeler.predict(batch, settings)
     for doc, prediction, of_doc in zip(batch, predictions, marginals, strict=True):
         assert prediction.candidates is not None, "the promise is of recall"
         found = [

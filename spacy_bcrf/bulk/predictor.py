@@ -7,7 +7,6 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
-from spacy_bcrf.pipeline.prediction import predict
 from spacy_bcrf.pipeline.sequence_labeler import Prediction, SequenceLabeler
 
 Annotation = dict[str, Any]
@@ -82,7 +81,7 @@ class Predictor:
 def predict_all(pipe: SequenceLabeler, docs: Sequence[Doc]) -> list[Prediction]:
     """Predict without thresholds."""
     settings = pipe.typed_settings.change(pipe.name, {"threshold": 0.0, "control": None})
-    return predict(pipe.labeling, pipe.codec, settings, list(docs))
+    return pipe.predict(docs, settings)
 
 
 def as_spans(doc: Doc, labeling: Sequence[Span | str]) -> list[Span]:

@@ -13,6 +13,7 @@ from spacy.training import Example
 
 from bcrf import kernels
 from bcrf.chain import Constraints
+from bcrf.chain.potentials import boundaries
 from bcrf.chain.unlikelihood import Rejection
 from bcrf.kernels import Array
 from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, DocBatch, allowed_tags, find_bounds
@@ -148,9 +149,7 @@ def feasible(
 ) -> NDArray[np.bool_]:
     """Return which sequences (B,) have a labeling under allowed tags (N, T) and constraints."""
     n_tags = allowed.shape[1]
-    used = lengths[lengths > 0]
-    ends = used.cumsum() - 1
-    starts = ends - used + 1
+    starts, ends = boundaries(lengths)
     if constraints is not None:
         allowed = allowed.copy()
         allowed[starts] &= constraints.start
@@ -163,7 +162,7 @@ def feasible(
         edges[ends[:-1]] = True
         fits[1:] &= edges
     found = np.ones(len(lengths), dtype=bool)
-    found[lengths > 0] = np.logical_and.reduceat(fits, starts) if len(used) else True
+    found[lengths > 0] = np.logical_and.reduceat(fits, starts) if len(starts) else True
     if found.all():
         return found
     transitions = np.zeros((n_tags, n_tags), dtype="float32")

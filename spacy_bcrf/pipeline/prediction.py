@@ -74,7 +74,32 @@ class Component(Protocol):
 
         TypeError for other objects than documents, ValueError for scores that are not finite.
         """
-        return find_potentials(self.labeling, self.codec, docs, ignore_annotation)
+        codec, labeling = self.codec, self.labeling
+        if not isinstance(docs, DocBatch):
+            _check_docs(self.name, docs)
+            if not any(len(doc) for doc in docs):
+                n_tags, ops = max(1, codec.n_tags), labeling.model.ops
+                lengths = labeling.asarray(doc_lengths(docs).repeat(codec.n_chains))
+                return Potentials(ops.alloc2f(0, n_tags), ops.alloc2f(n_tags, n_tags), lengths)
+            docs = list(docs)
+            if codec.attributes:
+                docs = DocBatch(docs, (*codec.attributes, *labeling.columns))
+        try:
+            potentials = labeling.model.predict(docs)
+        except NotFiniteError as error:
+            raise ValueError(
+                f"[{self.name}] the scores of {describe(docs, error)} are NaN or infinite. The "
+                "weights of the pipeline or its vectors have such values: repair the vectors, or "
+                "train again"
+            ) from error
+        if isinstance(docs, DocBatch):
+            allowed, ends_nothing = codec.open_tags(docs, ignore_annotation)
+            if allowed is not None:
+                potentials = potentials.restrict(labeling.asarray(allowed))
+            if ends_nothing is not None and ends_nothing.any():
+                # A BIO span that ends on whitespace: its tags alone do not show its end.
+                potentials = codec.forbid_ends(potentials, ends_nothing)
+        return potentials
 
     @property
     def inference(self) -> Inference:
@@ -90,35 +115,39 @@ class Component(Protocol):
         """Return the tags (N,) of the best labelings, by the decoder of the head."""
         return self.labeling.decode(potentials)
 
+    def predict(self, docs: Iterable[Doc], settings: Settings | None = None) -> list[Prediction]:
+        """Return tags and user data of each document. settings: by default the component's.
 
-def find_potentials(
-    labeling: LabelingModel, codec: Codec, docs: Sequence[Doc], ignore_annotation: bool
-) -> Potentials:
-    name = labeling.name
-    if not isinstance(docs, DocBatch):
-        _check_docs(name, docs)
-        if not any(len(doc) for doc in docs):
-            n_tags, ops = max(1, codec.n_tags), labeling.model.ops
-            lengths = labeling.asarray(doc_lengths(docs).repeat(codec.n_chains))
-            return Potentials(ops.alloc2f(0, n_tags), ops.alloc2f(n_tags, n_tags), lengths)
-        docs = list(docs)
-        if codec.attributes:
-            docs = DocBatch(docs, (*codec.attributes, *labeling.columns))
-    try:
-        potentials = labeling.model.predict(docs)
-    except NotFiniteError as error:
-        raise ValueError(
-            f"[{name}] the scores of {describe(docs, error)} are NaN or infinite. The weights of "
-            "the pipeline or its vectors have such values: repair the vectors, or train again"
-        ) from error
-    if isinstance(docs, DocBatch):
-        allowed, ends_nothing = codec.open_tags(docs, ignore_annotation)
-        if allowed is not None:
-            potentials = potentials.restrict(labeling.asarray(allowed))
-        if ends_nothing is not None and ends_nothing.any():
-            # A BIO span that ends on whitespace: its tags alone do not show its end.
-            potentials = codec.forbid_ends(potentials, ends_nothing)
-    return potentials
+        ValueError: see `check_temperature`.
+        """
+        docs, codec, ops = list(docs), self.codec, self.model.ops
+        if not docs:
+            return []
+        settings = settings or self.typed_settings
+        control = settings.control
+        check_temperature(self.name, settings)
+        potentials = self.find_potentials(docs)
+        tags = self.decode(potentials)
+        user_data: list[UserData] = [{} for _ in docs]
+        candidates: Sequence[list[CandidateSpan] | None] = [None] * len(docs)
+        lengths = ops.to_numpy(potentials.lengths)[:: codec.n_chains]
+        spans: Sequence[ScoredSpans | None] = [None] * len(docs)
+        if settings.annotate or settings.threshold or control or codec.may_overlap:
+            posterior = self.posterior(potentials, settings.temperature)
+            predicted = Predicted(docs, lengths, posterior, tags, codec, ops, settings.calibration)
+            if settings.threshold or control:
+                tags = drop_uncertain(self.name, predicted, control, settings.threshold)
+                predicted = predicted._replace(tags=tags)
+            if control and control.promise == "recall":
+                candidates = find_candidates(predicted, control)
+            user_data = annotate_predictions(settings.annotate, predicted)
+            if codec.may_overlap:
+                spans = find_scored_spans(predicted)
+        # np.split costs four times as much for many short documents.
+        bounds = pairwise([0, *(codec.n_chains * lengths.cumsum()).tolist()])
+        by_doc = [tags[start:stop] for start, stop in bounds]
+        parts = zip(by_doc, user_data, candidates, spans, strict=True)
+        return [Prediction(*of_doc) for of_doc in parts]
 
 
 def describe(docs: Sequence[Doc], error: NotFiniteError) -> str:
@@ -126,39 +155,6 @@ def describe(docs: Sequence[Doc], error: NotFiniteError) -> str:
     if error.sequence is None:
         return "all documents"
     return f"document {error.sequence}, {docs[error.sequence].text[:40]!r},"
-
-
-def predict(
-    labeling: LabelingModel, codec: Codec, settings: Settings, docs: list[Doc]
-) -> list[Prediction]:
-    """Return tags and user data of each document. ValueError: see `check_temperature`."""
-    if not docs:
-        return []
-    control, ops = settings.control, labeling.model.ops
-    check_temperature(labeling.name, settings)
-    potentials = find_potentials(labeling, codec, docs, False)
-    tags = labeling.decode(potentials)
-    user_data: list[UserData] = [{} for _ in docs]
-    candidates: Sequence[list[CandidateSpan] | None] = [None] * len(docs)
-    lengths = ops.to_numpy(potentials.lengths)[:: codec.n_chains]
-    spans: Sequence[ScoredSpans | None] = [None] * len(docs)
-    if settings.annotate or settings.threshold or control or codec.may_overlap:
-        t = settings.temperature
-        posterior = labeling.inference.to_crf(potentials if t == 1 else potentials.scale(1 / t))
-        predicted = Predicted(docs, lengths, posterior, tags, codec, ops, settings.calibration)
-        if settings.threshold or control:
-            tags = drop_uncertain(labeling.name, predicted, control, settings.threshold)
-            predicted = predicted._replace(tags=tags)
-        if control and control.promise == "recall":
-            candidates = find_candidates(predicted, control)
-        user_data = annotate_predictions(settings.annotate, predicted)
-        if codec.may_overlap:
-            spans = find_scored_spans(predicted)
-    # np.split costs four times as much for many short documents.
-    bounds = pairwise([0, *(codec.n_chains * lengths.cumsum()).tolist()])
-    by_doc = [tags[start:stop] for start, stop in bounds]
-    parts = zip(by_doc, user_data, candidates, spans, strict=True)
-    return [Prediction(*of_doc) for of_doc in parts]
 
 
 def check_temperature(name: str, settings: Settings) -> None:

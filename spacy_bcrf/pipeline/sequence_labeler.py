@@ -28,7 +28,7 @@ from .gold import Gold, Problems, read_gold
 from .load_checks import check_loaded, find_damaged
 from .platt_scaling import PlattScaling
 from .predict_in_parts import predict_in_parts
-from .prediction import Prediction, batches, predict
+from .prediction import Prediction, batches
 from .queries import PosteriorQueries
 from .settings import Control, Setting, Settings, apply_changes, check_label, record_changes
 from .soft_gold import rehearse
@@ -210,21 +210,15 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
         shown |= {key: str(value) for key, value in self.settings.items()}
         return html_table((type(self).__name__, self.name), shown.items())
 
-    def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
-        """Return the tags of each document, and the user data of `annotate`."""
-        return predict(self.labeling, self.codec, self.typed_settings, list(docs))
-
     def write(self, docs: Sequence[Doc], predictions: Sequence[Prediction]) -> list[Doc]:
         """Write predictions. RETURNS the annotated documents: new ones if the tokens change."""
         if not docs:
             return []
         tags, user_data, candidates, spans = zip(*predictions, strict=True)
         codec = self._codec
-        if codec.may_overlap:
-            written = codec.write_spans(docs, spans, user_data)
-        else:
-            written = codec.write(docs, tags, user_data)
-        for doc, found in zip(written, candidates, strict=True):
+        written = codec.write_spans(docs, spans) if codec.may_overlap else codec.write(docs, tags)
+        for doc, data, found in zip(written, user_data, candidates, strict=True):
+            doc.user_data.update(data)
             if found is not None:
                 write_candidates(doc, codec.labels, found)
         return written

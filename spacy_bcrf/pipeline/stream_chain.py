@@ -13,7 +13,7 @@ from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain, sparse_
 from spacy_bcrf.sparse.model import SparseChain
 
 from .codecs import Codec
-from .prediction import Component, find_potentials
+from .prediction import Component
 
 
 class TagsOfSpans:
@@ -66,7 +66,7 @@ def make_chain(pipe: Component, chain: SparseChain, temperature: float) -> Any:
         if column in (SENT_START, IS_SPACE):
             values[:, k] = (kinds & 1) if column == SENT_START else kinds >> 1
     batch = DocBatch.of_tokens(pipe.vocab.strings, columns, values, lengths)
-    potentials = find_potentials(pipe.labeling, codec, batch, False)
+    potentials = pipe.find_potentials(batch)
     T = codec.n_tags
     closed = np.isneginf(potentials.unary).reshape(4, codec.n_chains, 3, T).transpose(2, 0, 1, 3)
     edges = np.broadcast_to(potentials.transitions, (len(potentials.unary), T, T))

@@ -204,15 +204,11 @@ class Codec(Protocol):
         starts, ends, labels = self.predictions(tags, lengths)
         return (starts, ends, labels), starts, ends
 
-    def write(
-        self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
-    ) -> list[Doc]:
-        """Write tags and user data; UNKNOWN is empty. RETURNS the documents, or new ones."""
+    def write(self, docs: Sequence[Doc], tags: Sequence[Tags]) -> list[Doc]:
+        """Write tags; UNKNOWN is empty. RETURNS the documents, or new ones."""
 
-    def write_spans(
-        self, docs: Sequence[Doc], found: Sequence[ScoredSpans], data: Sequence[UserData]
-    ) -> list[Doc]:
-        """Write predictions that may overlap and the user data of each document, see `write`."""
+    def write_spans(self, docs: Sequence[Doc], found: Sequence[ScoredSpans]) -> list[Doc]:
+        """Write predictions that may overlap, see `write`."""
         raise NotImplementedError
 
     def interpret(self, doc: Doc, tags: Tags) -> list[Any]:

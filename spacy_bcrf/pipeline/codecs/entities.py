@@ -19,7 +19,6 @@ from spacy_bcrf.annotation.arrays import (
     read_gold,
 )
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE
-from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.annotation.partial import (
     AMBIGUOUS,
     INCORRECT,
@@ -122,19 +121,15 @@ class EntityCodec(PartialSpanCodec):
         allowed = self.entities.lattice(iob, types, sent_start == 1, is_space == 1, batch.is_first)
         return allowed, (is_space == 1) & (iob != BEGIN) & (iob != INSIDE)
 
-    def write(
-        self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
-    ) -> list[Doc]:
+    def write(self, docs: Sequence[Doc], tags: Sequence[Tags]) -> list[Doc]:
         """Set `Doc.ents`. Blocked tokens and entities with an unknown label stay."""
         # NumPy is slow for arrays of a few tokens.
         values = self._values.take(np.concatenate(tags), axis=0)
         columns, end = list(ATTRIBUTES), 0
-        for doc, ids, user_data in zip(docs, tags, data, strict=True):
+        for doc, ids in zip(docs, tags, strict=True):
             start, end = end, end + len(ids)
             of_doc: Any = values[start:end]
             if doc.has_annotation(ENT_IOB):
                 of_doc = self.entities.keep_foreign(read_doc(doc, ATTRIBUTES), of_doc)
             doc.from_array(columns, of_doc)
-            if user_data:
-                doc.user_data.update(user_data)
         return list(docs)

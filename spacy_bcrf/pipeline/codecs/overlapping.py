@@ -17,7 +17,6 @@ from bcrf.chain.side_by_side import nbest_side_by_side, rows_by_chain
 from bcrf.chain.span_posteriors import stretch_posteriors
 from spacy_bcrf.annotation.arrays import Bools, DocBatch, Values, read_gold
 from spacy_bcrf.annotation.entity_tags import BEGIN, MISSING, OUTSIDE
-from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.annotation.partial import AMBIGUOUS, INCORRECT, PartialAnnotation, find_labels
 
 from .codec import Labelings, Ops, Predictions, ScoredSpans, SpanArrays, Tags, Unit
@@ -238,19 +237,20 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         starts, ends, slots = self.scheme.decode_ids(np.asarray(tags)[used], runs)
         sequences = sequences[starts]
         starts, ends = used[starts], used[ends - 1] + 1
-        shift = self._shift(lengths, sequences)
-        labels = self._layers.labels[sequences % self.n_chains, slots]
-        spans = np.column_stack([starts - shift, ends - shift, labels])
+        spans = self._in_text(lengths, sequences, starts, ends, slots)
         order = np.lexsort(spans.T[::-1])
         first, stop, label = spans[order].T
         return (first, stop, label), starts[order], ends[order]
 
-    def _shift(self, lengths: Tags, sequences: NDArray) -> NDArray[np.int64]:
-        """Return the distance of the rows of sequences (M,), a document in a chain, from tokens."""
+    def _in_text(
+        self, lengths: Tags, sequences: NDArray, starts: NDArray, ends: NDArray, slots: NDArray
+    ) -> NDArray[np.int64]:
+        """Return tokens and labels (M, 3) of spans in rows of sequences, a document in a chain."""
         docs, chains = sequences // self.n_chains, sequences % self.n_chains
         lengths = np.asarray(lengths, dtype="int64")
         firsts = lengths.cumsum() - lengths
-        return (self.n_chains - 1) * firsts[docs] + chains * lengths[docs]
+        shift = (self.n_chains - 1) * firsts[docs] + chains * lengths[docs]
+        return np.column_stack([starts - shift, ends - shift, self._layers.labels[chains, slots]])
 
     def _predictions(self, tags: Any, lengths: Any) -> Predictions:
         """Return the spans of all layers in order of the text, each once."""
@@ -339,9 +339,7 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         found = span_candidates(posterior, self.span_tags(ops), least)
         starts, ends, slots, _ = map(ops.to_numpy, found)
         sequences = lengths.cumsum().searchsorted(starts, side="right")
-        shift = self._shift(lengths[:: self.n_chains], sequences)
-        labels = self._layers.labels[sequences % self.n_chains, slots]
-        spans = np.column_stack([starts - shift, ends - shift, labels])
+        spans = self._in_text(lengths[:: self.n_chains], sequences, starts, ends, slots)
         starts, ends, labels = _distinct(spans[np.lexsort(spans.T[::-1])])
         p = self.confidences(posterior, (starts, ends, labels), ops)
         likely = p >= threshold
@@ -361,11 +359,9 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         correct = np.array([span in right for span in zip(*found, strict=True)], dtype=bool)
         return found, correct & known, known
 
-    def write_spans(
-        self, docs: Sequence[Doc], found: Sequence[ScoredSpans], data: Sequence[UserData]
-    ) -> list[Doc]:
+    def write_spans(self, docs: Sequence[Doc], found: Sequence[ScoredSpans]) -> list[Doc]:
         """Replace the span group of each document. Presets that no layer holds come last."""
-        for doc, (spans, scores), user_data in zip(docs, found, data, strict=True):
+        for doc, (spans, scores) in zip(docs, found, strict=True):
             made = [self.make_span(doc, *span) for span in spans]
             if presets := self._presets(doc):
                 known = {(span.start, span.end, span.label) for span in made}
@@ -373,7 +369,6 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
                 scores = np.pad(scores, (0, len(made) - len(scores)), constant_values=1)
             attrs = {"scores": scores}
             doc.spans[self._key] = SpanGroup(doc, name=self._key, attrs=attrs, spans=made)
-            doc.user_data.update(user_data)
         return list(docs)
 
 

@@ -15,7 +15,6 @@ from spacy_bcrf.annotation.arrays import (
     split_spans,
 )
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE
-from spacy_bcrf.annotation.extensions import UserData
 
 from .codec import Tags
 from .spans import SpanCodec, check_group_name
@@ -71,13 +70,10 @@ class SpanGroupCodec(SpanCodec):
         allowed = self.entities.lattice(missing, missing, sent_start, is_space, batch.is_first)
         return allowed, is_space
 
-    def write(
-        self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
-    ) -> list[Doc]:
+    def write(self, docs: Sequence[Doc], tags: Sequence[Tags]) -> list[Doc]:
         found = self.predictions(np.concatenate(tags), doc_lengths(docs))
-        for doc, spans, user_data in zip(docs, split_spans(docs, *found), data, strict=True):
+        for doc, spans in zip(docs, split_spans(docs, *found), strict=True):
             doc.spans[self._key] = [self.make_span(doc, *span) for span in spans]
-            doc.user_data.update(user_data)
         return list(docs)
 
 

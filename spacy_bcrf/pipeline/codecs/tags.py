@@ -22,7 +22,6 @@ from spacy_bcrf.annotation.arrays import (
     read_gold,
 )
 from spacy_bcrf.annotation.entity_tags import LabelIndex
-from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.annotation.partial import read_allowed_tags
 
 from .codec import Codec, Ops, Predictions, SpanArrays, Tags, Unit
@@ -178,21 +177,18 @@ class TagCodec(Codec):
         old = read_docs(docs, self._ids)[:, 0]
         return np.where(old > 0, self._index.find(old), tags).astype("int32")
 
-    def write(
-        self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
-    ) -> list[Doc]:
+    def write(self, docs: Sequence[Doc], tags: Sequence[Tags]) -> list[Doc]:
         # NumPy is slow for arrays of a few tokens.
         all_ids = np.concatenate(tags)
         values = np.where(all_ids[:, None] == UNKNOWN, 0, self._values[all_ids])
         columns, end = list(self._ids), 0
-        for doc, ids, user_data in zip(docs, tags, data, strict=True):
+        for doc, ids in zip(docs, tags, strict=True):
             start, end = end, end + len(ids)
             of_doc: Any = values[start:end]
             if not self.overwrite and doc.has_annotation(columns[0]):
                 old = read_doc(doc, self._ids)
                 of_doc = np.where(old > 0, old, of_doc)
             doc.from_array(columns, of_doc)
-            doc.user_data.update(user_data)
         return list(docs)
 
     def interpret(self, doc: Doc, tags: Tags) -> list[str]:

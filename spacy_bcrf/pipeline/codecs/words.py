@@ -14,7 +14,6 @@ from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import Bools, DocBatch, Values, allowed_tags, read_doc, read_gold
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
-from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.annotation.word_tags import merge_characters, read_words
 
 from .codec import Predictions, Tags, Unit
@@ -96,15 +95,10 @@ class WordCodec(SpanCodec):
         allowed[new_sentence] &= self.entities.may_start
         return allowed, None
 
-    def write(
-        self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
-    ) -> list[Doc]:
+    def write(self, docs: Sequence[Doc], tags: Sequence[Tags]) -> list[Doc]:
         ids = np.concatenate(tags)
         starts = self.entities.may_start[ids]
-        merged = merge_characters(docs, starts, self._ids, self._values[ids[starts]])
-        for words, user_data in zip(merged, data, strict=True):
-            words.user_data.update(user_data)
-        return merged
+        return merge_characters(docs, starts, self._ids, self._values[ids[starts]])
 
     def compare_with_gold(
         self, tags: Tags, values: Values, lengths: Tags
