@@ -5,9 +5,8 @@
 OUTPUT/final learns all files of CORPUS/train, and those of CORPUS/only/final. Without
 CORPUS/dev.spacy, OUTPUT/NAME learns all of them but NAME.spacy, for each fold*.spacy, and the files
 of CORPUS/only/NAME. The chain learns them in `max_epochs` passes of CONFIG and ends with the last
-one, so no document chooses it; or by L-BFGS, with the settings [lbfgs] of CONFIG. The file
-convert.py beside CONFIG, if any, registers functions. A pipeline that is there, of the same
-version, code, config and files, is kept.
+one, so no document chooses it; or by L-BFGS, with the settings [lbfgs] of CONFIG. A pipeline that
+is there, of the same version, code, config and files, is kept.
 """
 
 import argparse
@@ -18,12 +17,10 @@ from typing import Any
 
 import numpy as np
 import spacy
-from spacy.cli._util import import_code
 from spacy.language import Language
-from spacy.schemas import ConfigSchemaInit
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import load_config, load_model_from_config, registry
+from spacy.util import load_config, load_model_from_config
 
 from bcrf.io.atomic import write_text
 from bcrf.io.hashes import hash_files
@@ -49,8 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("corpus", type=Path)
     parser.add_argument("output", type=Path)
     args = parser.parse_args(arguments)
-    code = args.config.parent / "convert.py"
-    import_code(code if code.exists() else None)
     set_extensions()
     args.output.mkdir(parents=True, exist_ok=True)
     identity = identify(args.config, args.corpus)
@@ -79,9 +74,6 @@ def train(path: Path, files: Iterable[Path], held_out: Path | None) -> Language:
     """
     config = load_config(path)
     nlp = load_model_from_config(config, auto_fill=True)
-    of_init = registry.resolve(nlp.config.interpolate()["initialize"], schema=ConfigSchemaInit)
-    if of_init["before_init"]:
-        of_init["before_init"](nlp)  # it may set the tokenizer
     docs = [doc for file in files for doc in read_docs(file, nlp.vocab) if len(doc)]
     others = list(read_docs(held_out, nlp.vocab)) if held_out else []
     for pipe in find_labelers(nlp).values():

@@ -69,14 +69,8 @@ def labels_of(words: Sequence[Word], is_coarse: bool = False) -> list[str]:
 
 
 def parse(nlp: Language, texts: Sequence[str]) -> list[list[Word]]:
-    """Return the words of each address, with the labels of their entities.
-
-    Line breaks are tokens of spaCy and belong to a word of usaddress.
-    """
-    return [
-        [(token.text, token.ent_type_) for token in doc if not token.is_space]
-        for doc in nlp.pipe(texts)
-    ]
+    """Return the words of each address, with the labels of their entities."""
+    return [[(token.text, token.ent_type_) for token in doc] for doc in nlp.pipe(texts)]
 
 
 def measure_speed(run: Parse, texts: Sequence[str]) -> float:

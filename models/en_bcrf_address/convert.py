@@ -2,8 +2,8 @@
 
     python -m models.en_bcrf_address.convert CORPORA OUTPUT
 
-An entity is a run of words with the same label. The tokenizer makes the words of usaddress: a comma
-belongs to the word before it.
+An entity is a run of words with the same label. The tokenizer of `config.cfg` makes the words of
+usaddress: a comma belongs to the word before it.
 """
 
 import argparse
@@ -12,28 +12,15 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
-import spacy
 from spacy.language import Language
-from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
 from spacy.tokens import Doc
-from spacy.util import (
-    compile_infix_regex,
-    compile_prefix_regex,
-    compile_suffix_regex,
-    filter_spans,
-    registry,
-)
+from spacy.util import filter_spans, load_config, load_model_from_config
 
 from bcrf.io.text import find_file, open_decompressed
 from spacy_bcrf.analysis.cross_fitting import assign_folds
 from spacy_bcrf.corpora.doc_files import write_all
 
-ALONE = ["&#38;", "&amp;", "#", "&"]
-"""Signs that are words of their own, also as HTML writes them."""
-BETWEEN = r"(?<=[,;)])(?=[^\s,;)])|(?<=[^\s(])(?=\()"
-"""Places inside of a text without blanks where a word ends."""
 FOLDS = 3
 TRAIN, TESTS = "labeled.xml", ("test_labeled.xml", "us50_test_tagged.xml")
 
@@ -47,8 +34,7 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     args = parser.parse_args()
     shutil.rmtree(args.output, ignore_errors=True)  # it may have other folds
-    nlp = spacy.blank("en")
-    set_tokenizer(nlp)
+    nlp = make_nlp()
     (args.output / "train").mkdir(parents=True, exist_ok=True)
     docs = read(nlp, args.corpora / "usaddress" / TRAIN)
     folds = assign_folds(len(docs), FOLDS)
@@ -59,22 +45,8 @@ def main() -> None:
     write_all(read(nlp, args.corpora / "usaddress" / TESTS[0]), args.output / "test.spacy")
 
 
-def set_tokenizer(nlp: Language) -> Language:
-    """Let blanks, commas, brackets and a few signs separate tokens, as usaddress does."""
-    tokenizer: Any = Tokenizer(
-        nlp.vocab,
-        prefix_search=compile_prefix_regex(ALONE).search,
-        suffix_search=compile_suffix_regex(ALONE).search,
-        infix_finditer=compile_infix_regex([*ALONE, BETWEEN]).finditer,
-    )
-    nlp.tokenizer = tokenizer
-    return nlp
-
-
-@registry.callbacks("en_bcrf_address.tokenizer")
-def make_callback() -> Any:
-    """Return the callback that gives a new pipeline the tokenizer, see `set_tokenizer`."""
-    return set_tokenizer
+def make_nlp() -> Language:
+    return load_model_from_config(load_config(Path(__file__).parent / "config.cfg"), auto_fill=True)
 
 
 def read(nlp: Language, path: Path) -> list[Doc]:

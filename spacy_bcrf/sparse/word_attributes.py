@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from html import unescape
 from itertools import takewhile
 
 from spacy.lang.lex_attrs import word_shape
@@ -9,6 +10,7 @@ from spacy.lang.lex_attrs import word_shape
 from .identifiers import find_identifiers
 
 _EDGES = re.compile(r"^\W+|\W+$")
+_DIRECTION = re.compile("(?=.)(n|s|north|south)?(e|w|east|west)?")
 
 Function = Callable[[Iterable[int], str], Iterator[str]]
 """From ascending lengths and a word to values."""
@@ -51,6 +53,19 @@ def _characters(word: str) -> Iterator[str]:
     return (name for name, holds in tests.items() if holds)
 
 
+def _parts_of_address(word: str) -> Iterator[str]:
+    """Yield traits of a word in an address, from usaddress: form, length, edges and letters."""
+    word = unescape(word)
+    letters = _EDGES.sub("", word.lower()).replace(".", "") or word
+    is_number, last = letters.isdigit(), word.rstrip()[-1:]
+    yield f"{'number' if is_number else 'length'} {len(letters)}"
+    yield f"zeros {len(letters) - len(letters.rstrip('0'))}" if is_number else f"word {letters}"
+    yield f"digits {is_number} {any(c.isdigit() for c in letters)}"
+    yield f"direction {_DIRECTION.fullmatch(letters) is not None}"
+    yield f"vowels {not {*'aeiou'}.isdisjoint(letters[1:])}"
+    yield f"end {'' if last.isalnum() else last}"
+
+
 LENGTHS: dict[str, Function] = {
     "prefix": lambda lengths, word: (word[:n] for n in _up_to(len(word), lengths)),
     "suffix": lambda lengths, word: (word[-n:] for n in _up_to(len(word), lengths)),
@@ -66,8 +81,10 @@ PLAIN: dict[str, Callable[[str], Iterator[str]]] = {
     "character": _characters,
     "core": lambda word: iter([_EDGES.sub("", word.lower()).replace(".", "")]),
     "identifier": find_identifiers,
+    "address": _parts_of_address,
 }
 """Attributes without an argument: the lowercased word and its shape, as spaCy's lexemes have them
 unless a vocabulary has getters of its own; the lowercased word with `#` for digits, its shape
 without repetitions, its character classes; the lowercased word without periods and without
-punctuation at its edges; the kinds of identifiers that it can be."""
+punctuation at its edges; the kinds of identifiers that it can be; its
+traits in an address."""

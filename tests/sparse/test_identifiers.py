@@ -3,6 +3,7 @@
 import pytest
 
 from spacy_bcrf.sparse.identifiers import find_identifiers
+from spacy_bcrf.sparse.word_attributes import PLAIN
 
 
 @pytest.mark.parametrize(
@@ -28,3 +29,17 @@ from spacy_bcrf.sparse.identifiers import find_identifiers
 )
 def test_kinds(word, kinds):
     assert list(find_identifiers(word)) == kinds
+
+
+def test_traits_of_words_in_addresses():
+    find = PLAIN["address"]
+    assert list(find("N.,\n")) == [
+        "length 1",
+        "word n",
+        "digits False False",
+        "direction True",
+        "vowels False",
+        "end ,",
+    ]
+    assert list(find("(1200"))[:2] == ["number 4", "zeros 2"]
+    assert list(find("&amp;"))[1] == "word &"
