@@ -53,7 +53,7 @@ lint: $(VENV)/$(EXTRAS)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m pytest tests/kernels/test_readme.py tests/test_docs.py -k readme
+	$(BIN)/python -m pytest tests/kernels/test_readme.py tests/test_docs.py -k "readme and not python_blocks"
 
 # PYTHONPATH puts the wheel before the editable installation.
 IN_WHEEL := cd dist/source && PYTHONPATH=$(CURDIR)/dist/installed $(CURDIR)/$(BIN)/python -m
