@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from spacy.attrs import IS_SPACE, SENT_START  # type: ignore[import-not-found]
@@ -14,6 +15,9 @@ from spacy_bcrf.sparse.model import SparseChain
 
 from .codecs import Codec
 from .prediction import Component
+
+_KNOWN: WeakKeyDictionary[Any, tuple[Any, ...]] = WeakKeyDictionary()
+"""Of word caches: weights, constraints of a codec, and what streams know of both."""
 
 
 class TagsOfSpans:
@@ -54,10 +58,20 @@ def make_chain(pipe: Component, chain: SparseChain, temperature: float) -> Any:
     """Return the stream of a component's tags. temperature: of the posterior, 0 without one."""
     from bcrf.kernels.sparse import Stream
 
-    codec = pipe.codec
+    words, weights = chain.features.compiled.words, chain.learner.weights
+    constraints = pipe.codec.constraints
+    known = _KNOWN.get(words)
+    if known is None or known[0] is not weights or known[1] is not constraints:
+        known = _KNOWN[words] = weights, constraints, _find_constraints(pipe)
     offsets = [part.offset for template in chain.features.templates for part in template.parts]
     # The scores of a text's first and last token differ.
     around = max(1, -min(offsets)), max(1, *offsets, 0)
+    return Stream(chain.dictionary, weights, *around, *known[2], temperature)
+
+
+def _find_constraints(pipe: Component) -> tuple[Any, ...]:
+    """Return `transitions` to `outside` of `kernels.sparse.Stream`."""
+    codec = pipe.codec
     # Three tokens of each kind show what the constraints forbid at the ends and in the middle.
     columns = list(dict.fromkeys((*codec.attributes, *pipe.labeling.columns)))
     kinds, lengths = np.repeat(np.arange(4), 3), np.full(4, 3, "int32")
@@ -76,17 +90,7 @@ def make_chain(pipe: Component, chain: SparseChain, temperature: float) -> Any:
         entities = codec.entities  # type: ignore[attr-defined]
         starts, outside = entities.may_start, codec.outside
         goes_on = (entities.transitions & ~starts).any(axis=1)
-    return Stream(
-        chain.dictionary,
-        chain.learner.weights,
-        *around,
-        edges,
-        closed,
-        starts,
-        goes_on,
-        outside,
-        temperature,
-    )
+    return edges, closed, starts, goes_on, outside
 
 
 def find_streaming_chain(pipe: Component) -> SparseChain:
