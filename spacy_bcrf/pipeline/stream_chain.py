@@ -65,8 +65,20 @@ def make_chain(pipe: Component, chain: SparseChain, temperature: float) -> Any:
         known = _KNOWN[words] = weights, constraints, _find_constraints(pipe)
     offsets = [part.offset for template in chain.features.templates for part in template.parts]
     # The scores of a text's first and last token differ.
-    around = max(1, -min(offsets)), max(1, *offsets, 0)
-    return Stream(chain.dictionary, weights, *around, *known[2], temperature)
+    before, after = max(1, -min(offsets)), max(1, *offsets, 0)
+    edges, closed, starts, goes_on, outside = known[2]
+    return Stream(
+        chain.dictionary,
+        weights,
+        before,
+        after,
+        edges,
+        closed,
+        starts,
+        goes_on,
+        outside,
+        temperature,
+    )
 
 
 def _find_constraints(pipe: Component) -> tuple[Any, ...]:
