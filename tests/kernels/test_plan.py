@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from math import ceil
 from pathlib import Path
 
@@ -75,16 +76,28 @@ class Planner:
         return f"lanes of W, {'wide ' if wide else ''}{dtype}" in found
 
 
-@pytest.fixture(scope="module", params=kernels.instruction_sets())
-def planner(request):
-    command = [sys.executable, "-c", SERVER]
+@pytest.fixture(scope="module")
+def planners():
+    """A planner of each instruction set. A parametrized fixture would start one for each test."""
     # The package of this process, whichever folder is the current one.
     folders = [*map(str, (Path(kernels.__file__).parents[2], Path(__file__).parent)), *sys.path]
-    environment = os.environ | {"BCRF_ISA": request.param, "PYTHONPATH": os.pathsep.join(folders)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, env=environment, cwd=Path(__file__).parent, **pipes) as process:
-        yield Planner(request.param, process)
-        process.stdin.close()
+    with ExitStack() as stack:
+        started = {}
+        for isa in kernels.instruction_sets():
+            environment = os.environ | {"BCRF_ISA": isa, "PYTHONPATH": os.pathsep.join(folders)}
+            options = {"env": environment, "cwd": Path(__file__).parent, **pipes}
+            process = stack.enter_context(
+                subprocess.Popen([sys.executable, "-c", SERVER], **options)
+            )
+            stack.callback(process.stdin.close)
+            started[isa] = Planner(isa, process)
+        yield started
+
+
+@pytest.fixture(params=kernels.instruction_sets())
+def planner(request, planners):
+    return planners[request.param]
 
 
 LONGEST = 200
