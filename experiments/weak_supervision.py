@@ -28,7 +28,7 @@ from spacy_bcrf.analysis.distill import distill_aggregated
 from spacy_bcrf.analysis.sources import Source, read_groups
 
 PARTS = ("train", "valid", "test")
-N_SEEDS = 3
+N_SEEDS = 5
 PASSES = 10
 """Chosen on the validation part: 5 passes do not reach the targets of so few texts."""
 N_GOLD = (20, 50)
@@ -126,7 +126,9 @@ class Corpus:
             at = [i for i, each in enumerate(self.parts) if each == part]
             both = [sum(len(found[i] & self.gold[i]) for i in at) for found in by_seed]
             n = [sum(len(found[i]) + len(self.gold[i]) for i in at) for found in by_seed]
-            row[part] = f"{np.median(200 * np.array(both) / n):.1f}"
+            scores = 200 * np.array(both) / n
+            spread = f" ({scores.min():.1f} to {scores.max():.1f})" if len(scores) > 1 else ""
+            row[part] = f"{np.median(scores):.1f}{spread}"
         return row
 
     def precisions(self, found: Aggregated, with_gold: Sequence[Aggregated]) -> list[Row]:

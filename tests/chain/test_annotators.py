@@ -163,6 +163,22 @@ def test_copies_count_once():
     assert abs(f_score(merge([good, others[0], bad, bad, bad], lengths), true) - once) < 0.02
 
 
+def test_a_span_of_one_near_copy_alone_stays():
+    rng = np.random.default_rng(0)
+    true, found = [], [[] for _ in range(4)]
+    for start in range(2, 600 * N_WORDS, N_WORDS // 2):
+        true.append((start, start + 2, 0))
+        kind = rng.random()
+        copies = range(3) if kind < 0.6 else [int(rng.integers(0, 3))] if kind < 0.75 else []
+        others = [3] if not copies or rng.random() < 0.3 else []
+        for i in (*copies, *others):
+            found[i].append(true[-1])
+    votes = [Votes.of(spans, np.ones(600 * N_WORDS, bool), np.eye(2)) for spans in found]
+    lengths = np.full(600, N_WORDS, "int32")
+    assert (fit_votes(votes, lengths, TAGS, CONSTRAINTS).weights[:3] < 0.5).all()
+    assert f_score(merge(votes, lengths), true) > 0.99
+
+
 def test_a_document_without_votes_has_no_entities():
     _, lengths, votes = draw(5)
     empty = [Votes.of([], np.ones(N_WORDS, bool), np.eye(2)) for _ in votes]
