@@ -37,8 +37,8 @@ SILENCE = 0.6
 """Exponent of the probability of silence. Entities that one source finds, others find too: below 1,
 silent sources are not taken for so many independent witnesses."""
 ENTITY = 2.5
-"""Log-odds added to each entity. Silent sources and the weights of near-copies take too much from a
-span of one source: without it, one half of CoNLL-2003's sources is below its majority."""
+"""Log-odds added to each entity, less with known tags. Silent sources and weights of near-copies
+take too much from a span of one source: one half of CoNLL-2003's is below its majority without."""
 KNOWN = 10.0
 """The number of tokens that a token with a known tag counts for."""
 NEAR_COPY = 0.5
@@ -122,6 +122,10 @@ def _encode(votes: Votes, lengths: NDArray[np.int32], tags: SpanTags) -> _Said:
     return _Said(said, weights)
 
 
+def _find_voted(said: Sequence[_Said]) -> NDArray[np.bool_]:
+    return np.any([symbols > BESIDE for symbols, _ in said], axis=0)
+
+
 def _count_up(sizes: Ints) -> Ints:
     """Return 0, 1, .. for each size."""
     return np.arange(sizes.sum()) - np.repeat(sizes.cumsum() - sizes, sizes)
@@ -134,7 +138,8 @@ class VoteModel:
     emissions: by source, (T, 2 + K P), the logarithms, weighted. precisions: by source, of spans
     that no vote confirms or denies, by symbol (K,). log_moves, log_first: of the chain (T, T) and
     (T,). ends: tags that may end a sequence (T,). weights: of the sources (S,), below 1 for
-    near-copies. correlations: (S, S) of what two sources say, given the true tags.
+    near-copies. correlations: (S, S) of what two sources say, given the true tags. entity:
+    log-odds added to each entity.
     """
 
     tags: SpanTags
@@ -145,6 +150,7 @@ class VoteModel:
     ends: NDArray[np.bool_]
     weights: Floats
     correlations: Floats
+    entity: float
 
     def posterior(self, votes: Sequence[Votes], lengths: NDArray[np.int32]) -> Potentials:
         """Return the chain of the true tags of sequences, given votes. lengths: (B,)."""
@@ -162,9 +168,9 @@ class VoteModel:
             else:
                 unary += weights[:, None] * rows[symbols] + (1 - weights)[:, None] * rows[SILENT]
         # An entity needs a vote on each of its tokens.
-        voted = np.any([symbols > BESIDE for symbols, _ in said], axis=0)
+        voted = _find_voted(said)
         unary[~voted, 1:] = -np.inf
-        unary[:, np.union1d(self.tags.first, self.tags.single)] += ENTITY
+        unary[:, np.union1d(self.tags.first, self.tags.single)] += self.entity
         empty = Potentials(unary, self.log_moves, lengths)
         unary[empty.starts] += self.log_first
         unary[np.ix_(empty.ends, ~self.ends)] = -np.inf
@@ -217,6 +223,7 @@ def fit_votes(
         constraints.end,
         weights,
         correlations,
+        ENTITY * SPANS / (SPANS + fit.is_known[_find_voted(fit.said)].sum()),
     )
 
 

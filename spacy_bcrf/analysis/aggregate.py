@@ -33,8 +33,8 @@ SCHEME = get_scheme("BILUO")
 MAX_FIT = 300_000
 """Number of tokens that the model is fitted on, about: whole shards in random order."""
 TELLS = 8
-"""Votes tell no more of a share than this number of gold spans: sources share errors. Chosen so that
-9 of 10 intervals of precision cover the truth on each of four corpora (docs/weak-supervision.md)."""
+"""Votes tell no more of a share than this number of gold spans: sources share errors. Chosen so
+that 9 of 10 intervals of precision cover the truth on each of four corpora."""
 N_SHOWN = 50
 """Number of conflicts, and of documents to annotate, that a result lists."""
 
