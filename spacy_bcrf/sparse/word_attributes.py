@@ -86,5 +86,4 @@ PLAIN: dict[str, Callable[[str], Iterator[str]]] = {
 """Attributes without an argument: the lowercased word and its shape, as spaCy's lexemes have them
 unless a vocabulary has getters of its own; the lowercased word with `#` for digits, its shape
 without repetitions, its character classes; the lowercased word without periods and without
-punctuation at its edges; the kinds of identifiers that it can be; its
-traits in an address."""
+punctuation at its edges; the kinds of identifiers that it can be; its traits in an address."""
