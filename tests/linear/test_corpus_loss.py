@@ -16,7 +16,7 @@ def make_batch(values: bool, n: int = 300) -> tuple[Batch, np.ndarray]:
     lengths = random.integers(0, 5, n).astype("int32")
     sizes = random.integers(0, 4, lengths.sum())
     rows = random.choice(A, sizes.sum(), p=[0.6, 0.2, 0.1, 0.1, 0.0]).astype("int32")
-    numbers = random.choice([0.5, 1, -2], len(rows)).astype("float32") if values else None
+    numbers = random.choice([0.5, 1, -2], len(rows)) if values else None
     gold = random.integers(-1, T, lengths.sum()).astype("int32")
     return Batch(rows, find_starts(sizes), numbers, lengths), gold
 
@@ -55,7 +55,7 @@ def test_a_value_multiplies_the_weights():
     batch, gold = make_batch(False)
     loss = CorpusLoss(batch, gold, (T, A))
     weights = make_weights(loss)
-    doubled = batch._replace(values=np.full(len(batch.rows), 2, "float32"))
+    doubled = batch._replace(values=np.full(len(batch.rows), 2.0))
     twice = weights.copy()
     twice[T + 3 :] *= 2
     other = CorpusLoss(doubled, gold, (T, A))(weights)
