@@ -41,7 +41,7 @@ MODULES = {
     "spacy_bcrf.cli.pages.audit": "spacy_bcrf.cli.audit_cli",
     "spacy_bcrf.cli.pages.lattice": "spacy_bcrf.cli.pages.lattice_page",
     "spacy_bcrf.cli.pages.report": "spacy_bcrf.cli.pages.report_page",
-    "spacy_bcrf.cli.pages.typed_text": "spacy_bcrf.cli.pages.typed_text_page",
+    "spacy_bcrf.cli.pages.typed_text": "spacy_bcrf.cli.pages.lattice_page",
     "spacy_bcrf.cli.texts": "spacy_bcrf.cli.text_docs",
     "spacy_bcrf.corpora.convert_records": "spacy_bcrf.corpora.convert",
     "spacy_bcrf.corpora.mask": "lab.masking",

@@ -29,7 +29,7 @@ from bcrf.io.extras import require
 from bcrf.io.text import find_file, open_decompressed
 from spacy_bcrf.analysis.cross_fitting import assign_folds
 from spacy_bcrf.corpora.doc_files import write_all
-from spacy_bcrf.sparse.identifiers import is_card, is_iban
+from spacy_bcrf.sparse.word_attributes import is_card, is_iban
 
 FOLDS = 3
 COPIES = 10

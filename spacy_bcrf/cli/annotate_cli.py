@@ -64,8 +64,7 @@ def annotate_cli(
     from spacy_bcrf.bulk.engines import run_here
     from spacy_bcrf.bulk.meta_columns import find_meta_columns
     from spacy_bcrf.bulk.processes import run_processes
-    from spacy_bcrf.bulk.progress import Progress
-    from spacy_bcrf.bulk.run import annotate_files
+    from spacy_bcrf.bulk.run import Progress, annotate_files
     from spacy_bcrf.bulk.worker import Settings, Worker
     from spacy_bcrf.bulk.writers import COLUMNS
     from spacy_bcrf.corpora.remote import make_path

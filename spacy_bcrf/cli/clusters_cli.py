@@ -46,8 +46,12 @@ def clusters_cli(
 
     from spacy_bcrf.sparse.brown_clusters import brown_clusters
     from spacy_bcrf.sparse.clark_clusters import clark_clusters
-    from spacy_bcrf.sparse.cluster_words import cluster_vectors, cluster_words, load_brown_clusters
-    from spacy_bcrf.sparse.skipgram_vectors import train_vectors
+    from spacy_bcrf.sparse.cluster_words import (
+        cluster_vectors,
+        cluster_words,
+        load_brown_clusters,
+        train_vectors,
+    )
     from spacy_bcrf.sparse.word_counts import Checkpoint, count_words
 
     if brown == (texts is not None):

@@ -1,15 +1,21 @@
 """`python -m spacy bcrf redact`"""
 
 import secrets
+import signal
+import sys
+from codecs import getincrementaldecoder
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import tee
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import typer
 from spacy.cli._util import Arg, Opt
+from spacy.language import Language
+
+from bcrf.io.text import explain_utf8
 
 from .errors import spacy_command
 from .options import GpuId, PipeName
@@ -53,7 +59,6 @@ def redact_cli(
 
     from .labeler import load_labeler, read_gold
     from .pages import render
-    from .redact_stdin import redact_stdin
     from .text_docs import read_text_records
 
     options: Any = {"style": style, "threshold": threshold, "key": _read_key(key)}
@@ -64,7 +69,7 @@ def redact_cli(
                 "--stream takes no TEXTS, --output and --report: it redacts stdin to stdout"
             )
         nlp, name, _ = load_labeler(model, pipe, gpu_id, check=check)
-        redact_stdin(nlp, name, max_lag=max_lag, **options)
+        _redact_stdin(nlp, name, max_lag=max_lag, **options)
         return None
     if texts is None or output is None:
         raise ValueError("expected TEXTS and --output, or --stream")
@@ -121,3 +126,51 @@ def _read_key(path: Path | None) -> bytes:
     if not secret:
         raise ValueError(f"{path}: is empty; expected a secret, such as 32 random characters")
     return secret
+
+
+def _redact_stdin(nlp: Language, pipe: str, **options: Any) -> None:
+    """Replace the spans of a recall promise in the standard input, which is one text.
+
+    options: see `RedactionStream`. At bad UTF-8 or a signal, it finishes the text before.
+    """
+    from spacy_bcrf.analysis.control.thresholds import ASSUMPTION
+    from spacy_bcrf.analysis.redact_stream import RedactionStream
+
+    stream = RedactionStream(nlp, pipe, **options)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # kill ends it as Ctrl-C does
+    try:
+        for piece in _read(sys.stdin.buffer):
+            _write(stream.feed(piece))
+    finally:
+        rest, report = stream.close()
+        _write(rest)
+        if report.redacted.text[-1:] not in ("", "\n"):
+            typer.echo(err=True)  # messages start on a line of their own
+    redacted, late, forced = report
+    typer.echo(f"{len(redacted.spans):,} replacements", err=True)
+    notes = [
+        (len(redacted.left), "found strings still stand at {:,} places, where they are improbable"),
+        (len(late), "{:,} repeats were written before their string was found or became probable"),
+        (forced, "{:,} uncertain spans were replaced, because their tokens waited for --max-lag"),
+    ]
+    print_notes([note.format(n) for n, note in notes if n] + [ASSUMPTION])
+
+
+def _read(file: BinaryIO) -> Iterator[str]:
+    """Yield the text as it arrives. ValueError naming the first byte that is no UTF-8."""
+    decoder, n = getincrementaldecoder("utf8")(), 0
+    read: Any = getattr(file, "read1", file.read)
+    part = b" "
+    while part:
+        n += len(part := read(1 << 16))
+        try:
+            yield decoder.decode(part, final=not part)
+        except UnicodeDecodeError as error:
+            yield error.object[: error.start].decode()
+            raise ValueError(f"standard input {explain_utf8(error, n)}") from None
+
+
+def _write(text: str) -> None:
+    if text:
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()

@@ -67,7 +67,7 @@ def make_app_of(
     from spacy_bcrf.bulk.events import RedactedEvents
     from spacy_bcrf.bulk.server import Limits, Server, make_app
 
-    from .pages.typed_text_page import typed_text_page
+    from .pages.lattice_page import typed_text_page
 
     names = list(find_labelers(nlp, chosen))
     server = Server(nlp, names, limits or Limits())

@@ -27,8 +27,7 @@ from .formats import brat, jsonl, label_studio, prodigy, webanno
 from .formats.other_spans import find_unread
 from .make_doc import Align, make_doc
 from .record import Ignored, Record
-from .sentence import Sentence, make_records
-from .spacing import UNSPACED
+from .sentence import UNSPACED, Sentence, make_records
 from .time_limit import TookTooLongError, time_limit, watch_tokenizer
 
 MOST_SKIPPED = 0.1

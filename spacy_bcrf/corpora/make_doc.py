@@ -14,7 +14,7 @@ from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.annotation.partial import AMBIGUOUS, INCORRECT, Bounds
 
 from .record import Record, RecordSpan
-from .spacing import UNSPACED
+from .sentence import UNSPACED
 
 Align = Literal["strict", "contract", "expand", "split"]
 """What becomes of a span that cuts a token: it is left out, contracted to whole tokens, expanded to

@@ -1,5 +1,6 @@
 """`Sentence`: words and their tags, the output of all readers of column formats."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -7,6 +8,11 @@ from bcrf.io.text import CorpusError, Line
 from bcrf.schemes import read_spans
 
 from .record import Record, RecordSpan
+
+UNSPACED = frozenset({"bo", "ja", "th", "zh"})
+"""spaCy's languages that put no space between words."""
+
+_WHITE_SPACE = re.compile(r"\s+")
 
 OnMalformed = Callable[[CorpusError], object]
 """Receives the error of a malformed sentence, and raises it or returns to skip the sentence."""
@@ -36,6 +42,28 @@ class Sentence:
     starts_document: bool = False
     empty_nodes: int = 0
     dropped: list[CorpusError] = field(default_factory=list)
+
+
+def join(words: Sequence[str], spaces: Sequence[bool]) -> str:
+    """Return the text of words with these spaces, without a space at the end."""
+    text = "".join(word + " " if space else word for word, space in zip(words, spaces, strict=True))
+    return text[:-1] if spaces and spaces[-1] else text
+
+
+def align(words: Sequence[str], text: str) -> list[bool] | None:
+    """Return whether white space follows each word, the last too. None if the text differs."""
+    spaces, end = [], 0
+    for word in words:
+        if not text.startswith(word, end):
+            return None
+        end += len(word)
+        gap = _WHITE_SPACE.match(text, end)
+        spaces.append(gap is not None)
+        if gap:
+            end = gap.end()
+    if end < len(text):
+        return None
+    return [*spaces[:-1], True]
 
 
 def make_records(sentences: Iterable[Sentence], n_sents: int, unspaced: bool) -> Iterator[Record]:

@@ -1,20 +1,23 @@
-"""Hierarchical clusters of words, for the attribute `cluster.name`."""
+"""Vectors of words and their hierarchical clusters, for the attribute `cluster.name`."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.util import load_language_data, registry
+from tqdm import tqdm
 
 from bcrf.io.extras import require
 
-from .word_counts import Read, frequent_words, too_many_clusters
+from .word_counts import NO_STATE, Checkpoint, Read, frequent_words, too_many_clusters
 
 MANY = 20_000
 """Number of words above which K-means reads batches."""
+RATES = 0.025, 0.0001
+"""gensim's first and last learning rate."""
 
 
 def cluster_words(
@@ -54,6 +57,52 @@ def cluster_vectors(
     ward = cluster.AgglomerativeClustering(None, distance_threshold=0, linkage="ward")
     paths = find_paths(ward.fit(k_means.cluster_centers_).children_)
     return {word: paths[k] for word, k in zip(words, k_means.labels_.tolist(), strict=True)}
+
+
+class _Sentences:
+    def __init__(self, read: Read) -> None:
+        self._read = read
+
+    def __iter__(self) -> Iterator[Sequence[str]]:
+        return (list(sentence) for sentence in self._read())
+
+
+def train_vectors(
+    read: Read,
+    dimensions: int = 64,
+    *,
+    min_freq: int = 3,
+    window: int = 3,
+    epochs: int = 5,
+    threads: int = 1,
+    seed: int = 0,
+    state: Checkpoint = NO_STATE,
+) -> tuple[list[str], NDArray[np.float32]]:
+    """Return V words in the order of their frequency, and their vectors (V, dimensions).
+
+    Skip-grams with negative sampling (Mikolov et al. 2013), by gensim. Several threads give another
+    result each time. read: called once, and once an epoch. window: most words between a word and
+    its neighbour. state: to save after each epoch, and to go on from. ValueError without words.
+    """
+    word2vec = require("gensim.models.word2vec", "clusters")
+    sentences = _Sentences(read)
+    model = word2vec.Word2Vec(
+        vector_size=dimensions, window=window, sg=1, min_count=min_freq, workers=threads, seed=seed
+    )
+    model.build_vocab(sentences)
+    if not len(model.wv):
+        raise ValueError(f"no word occurs at least {min_freq} times")
+    saved = state.load()
+    if saved:
+        model.wv.vectors, model.syn1neg = saved["vectors"], saved["hidden"]
+    rates = np.linspace(*RATES, epochs + 1)
+    start = int(saved["epochs"]) if saved else 0
+    for k in tqdm(range(start, epochs), "epochs", delay=1, leave=False):
+        options = {"epochs": 1, "start_alpha": rates[k], "end_alpha": rates[k + 1]}
+        model.train(sentences, total_examples=model.corpus_count, **options)
+        state.save(vectors=model.wv.vectors, hidden=model.syn1neg, epochs=np.array(k + 1))
+    state.remove()
+    return list(model.wv.index_to_key), model.wv.vectors
 
 
 def load_brown_clusters(lang: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ from spacy.tokens import DocBin
 from spacy.training import Example
 from tiny_training import train
 
-from spacy_bcrf.cli.pages.typed_text_page import typed_text_page
+from spacy_bcrf.cli.pages.lattice_page import typed_text_page
 
 AXE = Path(os.environ.get("BCRF_AXE", Path.home() / "node"), "node_modules/axe-core/axe.min.js")
 SITE = Path(os.environ.get("BCRF_SITE", Path(__file__).parents[2] / "build/site"))

@@ -23,7 +23,7 @@ from spacy.tokens import DocBin
 
 from spacy_bcrf.bulk.manifest import Manifest, describe_inputs
 from spacy_bcrf.bulk.predictor import Predictor
-from spacy_bcrf.bulk.progress import Progress
+from spacy_bcrf.bulk.run import Progress
 from spacy_bcrf.bulk.shards import Counts, Finished
 from spacy_bcrf.bulk.worker import BulkError
 from spacy_bcrf.corpora.doc_files import read_docs, write_all

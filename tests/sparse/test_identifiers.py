@@ -2,8 +2,7 @@
 
 import pytest
 
-from spacy_bcrf.sparse.identifiers import find_identifiers
-from spacy_bcrf.sparse.word_attributes import PLAIN
+from spacy_bcrf.sparse.word_attributes import PLAIN, find_identifiers
 
 
 @pytest.mark.parametrize(

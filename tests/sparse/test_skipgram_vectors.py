@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spacy_bcrf.sparse.skipgram_vectors import train_vectors
+from spacy_bcrf.sparse.cluster_words import train_vectors
 from spacy_bcrf.sparse.word_counts import Checkpoint
 
 pytest.importorskip("gensim", reason="needs the extra clusters")

@@ -1,11 +1,15 @@
-"""HTML page of one document: a heat map of marginals, and the decisive features."""
+"""HTML pages of a document: a heat map of marginals, and the decisive features."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from spacy.language import Language
 from spacy.tokens import Doc
 
 from bcrf.chain import CRF
+from spacy_bcrf.analysis.loading import annotate_before, find_labeler
+from spacy_bcrf.bulk.predictor import Predictor
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.layers.potential_sum import sparse_weight
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
@@ -13,10 +17,30 @@ from spacy_bcrf.sparse.named_weights import Choice, explain_choice, name_known
 
 from . import render, show_probability
 
+N_ALTERNATIVES = 5
+MAX_WORDS = 300
+"""Largest number of words of a typed text whose marginals are shown."""
+
 
 def lattice_page(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> str:
     """Return the page of a document that all earlier components have annotated, see `lattice`."""
     return render("lattice.html", title=pipe.name, text=doc.text, **lattice(pipe, doc, n_reasons))
+
+
+def typed_text_page(nlp: Language, names: Sequence[str], text: str) -> str:
+    """Return the page of `serve` for a text, "" for the form alone.
+
+    For each component: its spans with probabilities, the most probable labelings, the marginals.
+    """
+    parts = []
+    for name in names if text.strip() else ():
+        labeler = find_labeler(nlp, name)[1]
+        doc = next(annotate_before(nlp, name, [nlp.make_doc(text)]))
+        tables = lattice(labeler, doc[:MAX_WORDS].as_doc())
+        n = 0 if labeler.codec.unit == "word" else N_ALTERNATIVES
+        (found,) = Predictor(nlp, [name], n, False).predict([nlp.make_doc(text)])
+        parts.append((name, found.spans, found.alternatives, tables))
+    return render("typed_text.html", title=", ".join(names), text=text, parts=parts)
 
 
 def lattice(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> dict[str, Any]:

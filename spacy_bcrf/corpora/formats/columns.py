@@ -9,8 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from bcrf.io.text import CorpusError, Line
-from spacy_bcrf.corpora.sentence import OnMalformed, Sentence, raise_error
-from spacy_bcrf.corpora.spacing import align
+from spacy_bcrf.corpora.sentence import OnMalformed, Sentence, align, raise_error
 
 # `-DOCSTART-` of CoNLL-2003, `###MEDLINE:` of the original JNLPBA files, `# newdoc` of CoNLL-U.
 _DOCUMENT = re.compile(r" *-DOCSTART-(?=[ \t]|$)|###MEDLINE:|# +newdoc\b")

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from spacy.parts_of_speech import IDS  # type: ignore[import-not-found]
 
 from bcrf.io.text import CorpusError, Line
-from spacy_bcrf.corpora.sentence import OnMalformed, Sentence, raise_error
-from spacy_bcrf.corpora.spacing import align, join
+from spacy_bcrf.corpora.sentence import OnMalformed, Sentence, align, join, raise_error
 
 _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 UPOS = frozenset(IDS) - {"", "EOL"} | {"_"}

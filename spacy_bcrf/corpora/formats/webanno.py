@@ -15,7 +15,7 @@ from typing import Any
 
 from bcrf.io.json_objects import Item, Problem
 from bcrf.io.text import CorpusError, Line
-from spacy_bcrf.corpora.spacing import align
+from spacy_bcrf.corpora.sentence import align
 
 MARK = "#FORMAT=WebAnno TSV 3"
 """The start of a file."""
