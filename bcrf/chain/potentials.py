@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from types import ModuleType
 
@@ -54,6 +54,8 @@ class Potentials:
         scores the edge from flat token i to i + 1. The row of a sequence's last token is ignored.
     lengths: (B,) int32, summing to N. A length may be zero.
 
+    arrays: the three, the first arguments of the kernels.
+
     A score of -inf forbids a tag or a transition. Scores of float16 become float32. Raises
     ValueError for another dtype and shapes that do not fit, and NotFiniteError for NaN and +inf.
     The error names the dtype, the shape, or the index of the first bad sequence.
@@ -68,6 +70,7 @@ class Potentials:
     unary: Array
     transitions: Array
     lengths: Array
+    arrays: tuple[Array, Array, Array] = field(init=False)
 
     def __post_init__(self) -> None:
         xp = self.xp
@@ -85,6 +88,7 @@ class Potentials:
         dtype = "float64" if self.unary.dtype == "float64" else "float32"
         for name, to in (("unary", dtype), ("transitions", dtype), ("lengths", "int32")):
             object.__setattr__(self, name, xp.ascontiguousarray(getattr(self, name), dtype=to))
+        object.__setattr__(self, "arrays", (self.unary, self.transitions, self.lengths))
         self._check()
 
     def __repr__(self) -> str:
@@ -118,8 +122,9 @@ class Potentials:
     ) -> Potentials:
         """Return potentials without checks. xp: the array module, if the caller knows it."""
         self = object.__new__(cls)
-        xp = xp or array_module(unary, "unary")
-        self.__dict__.update(unary=unary, transitions=transitions, lengths=lengths, xp=xp)
+        xp, arrays = xp or array_module(unary, "unary"), (unary, transitions, lengths)
+        fields = self.__dict__
+        fields.update(unary=unary, transitions=transitions, lengths=lengths, xp=xp, arrays=arrays)
         return self
 
     @classmethod
@@ -171,11 +176,6 @@ class Potentials:
         has_next[self.ends] = False
         return self.xp.flatnonzero(has_next)
 
-    @property
-    def arrays(self) -> tuple[Array, Array, Array]:
-        """The first arguments of the kernels: unary, transitions and lengths."""
-        return self.unary, self.transitions, self.lengths
-
     def restrict(self, allowed: Array) -> Potentials:
         """Return these potentials with -inf for every tag that `allowed`, bool (N, T), excludes."""
         if allowed.shape != self.unary.shape:
@@ -192,13 +192,16 @@ class Potentials:
             return self
         xp, unary = self.xp, self.unary.copy()
         forbidden = unary.dtype.type("-inf")
-        for tokens, allowed in (self.starts, constraints.start), (self.ends, constraints.end):
+        starts, ends = boundaries(self.lengths)
+        for tokens, allowed in (starts, constraints.start), (ends, constraints.end):
             unary[tokens] = xp.where(xp.asarray(allowed), unary[tokens], forbidden)
         allowed = xp.asarray(constraints.transitions)
         return self.gradient(unary, xp.where(allowed, self.transitions, forbidden))
 
     def scale(self, factor: float) -> Potentials:
         """Return these potentials times a positive factor, the inverse temperature."""
+        if factor == 1:
+            return self
         return self.with_scores(self.unary * factor, self.transitions * factor)
 
     def astype(self, dtype: str) -> Potentials:

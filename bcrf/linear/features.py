@@ -129,10 +129,9 @@ class TemplateFeatures:
 
         Keeps what the features of each word type add, until it gets another array of weights.
         """
-        orths, arrays = np.ascontiguousarray(tokens.orths), self._arrays(tokens)
-        return self.use_scores(
-            weights, lambda kept: kept.score(dictionary, weights, n_tags, n_chains, orths, arrays)
-        )
+        orths = np.ascontiguousarray(tokens.orths)
+        options = dictionary, weights, n_tags, n_chains, orths
+        return self.use_scores(weights, lambda kept: kept.score(*options, self._arrays(tokens)))
 
     def use_scores(self, weights: NDArray[np.float32], use: Callable[[Any], Result]) -> Result:
         """Return what `use` makes of the `kernels.sparse.WordScores` of these weights."""

@@ -74,32 +74,7 @@ class Component(Protocol):
 
         TypeError for other objects than documents, ValueError for scores that are not finite.
         """
-        codec, labeling = self.codec, self.labeling
-        if not isinstance(docs, DocBatch):
-            _check_docs(self.name, docs)
-            if not any(len(doc) for doc in docs):
-                n_tags, ops = max(1, codec.n_tags), labeling.model.ops
-                lengths = labeling.asarray(doc_lengths(docs).repeat(codec.n_chains))
-                return Potentials(ops.alloc2f(0, n_tags), ops.alloc2f(n_tags, n_tags), lengths)
-            docs = list(docs)
-            if codec.attributes:
-                docs = DocBatch(docs, (*codec.attributes, *labeling.columns))
-        try:
-            potentials = labeling.model.predict(docs)
-        except NotFiniteError as error:
-            raise ValueError(
-                f"[{self.name}] the scores of {describe(docs, error)} are NaN or infinite. The "
-                "weights of the pipeline or its vectors have such values: repair the vectors, or "
-                "train again"
-            ) from error
-        if isinstance(docs, DocBatch):
-            allowed, ends_nothing = codec.open_tags(docs, ignore_annotation)
-            if allowed is not None:
-                potentials = potentials.restrict(labeling.asarray(allowed))
-            if ends_nothing is not None and ends_nothing.any():
-                # A BIO span that ends on whitespace: its tags alone do not show its end.
-                potentials = codec.forbid_ends(potentials, ends_nothing)
-        return potentials
+        return find_potentials(self.codec, self.labeling, docs, ignore_annotation)
 
     @property
     def inference(self) -> Inference:
@@ -109,45 +84,74 @@ class Component(Protocol):
     def posterior(self, potentials: Potentials, temperature: float | None = None) -> Potentials:
         """Return the chain of all probabilities. temperature: by default the component's."""
         t = self.typed_settings.temperature if temperature is None else temperature
-        return self.inference.to_crf(potentials if t == 1 else potentials.scale(1 / t))
+        return self.inference.to_crf(potentials.scale(1 / t))
 
     def decode(self, potentials: Potentials) -> NDArray[np.int32]:
         """Return the tags (N,) of the best labelings, by the decoder of the head."""
         return self.labeling.decode(potentials)
 
-    def predict(self, docs: Iterable[Doc], settings: Settings | None = None) -> list[Prediction]:
-        """Return tags and user data of each document. settings: by default the component's.
 
-        ValueError: see `check_temperature`.
-        """
-        docs, codec, ops = list(docs), self.codec, self.model.ops
-        if not docs:
-            return []
-        settings = settings or self.typed_settings
-        control = settings.control
-        check_temperature(self.name, settings)
-        potentials = self.find_potentials(docs)
-        tags = self.decode(potentials)
-        user_data: list[UserData] = [{} for _ in docs]
-        candidates: Sequence[list[CandidateSpan] | None] = [None] * len(docs)
-        lengths = ops.to_numpy(potentials.lengths)[:: codec.n_chains]
-        spans: Sequence[ScoredSpans | None] = [None] * len(docs)
-        if settings.annotate or settings.threshold or control or codec.may_overlap:
-            posterior = self.posterior(potentials, settings.temperature)
-            predicted = Predicted(docs, lengths, posterior, tags, codec, ops, settings.calibration)
-            if settings.threshold or control:
-                tags = drop_uncertain(self.name, predicted, control, settings.threshold)
-                predicted = predicted._replace(tags=tags)
-            if control and control.promise == "recall":
-                candidates = find_candidates(predicted, control)
-            user_data = annotate_predictions(settings.annotate, predicted)
-            if codec.may_overlap:
-                spans = find_scored_spans(predicted)
-        # np.split costs four times as much for many short documents.
-        bounds = pairwise([0, *(codec.n_chains * lengths.cumsum()).tolist()])
-        by_doc = [tags[start:stop] for start, stop in bounds]
-        parts = zip(by_doc, user_data, candidates, spans, strict=True)
-        return [Prediction(*of_doc) for of_doc in parts]
+def find_potentials(
+    codec: Codec, labeling: LabelingModel, docs: Sequence[Doc], ignore_annotation: bool = False
+) -> Potentials:
+    """Return the potentials of a component, see `Component.find_potentials`."""
+    if not isinstance(docs, DocBatch):
+        _check_docs(labeling.name, docs)
+        if not any(len(doc) for doc in docs):
+            n_tags, ops = max(1, codec.n_tags), labeling.model.ops
+            lengths = labeling.asarray(doc_lengths(docs).repeat(codec.n_chains))
+            return Potentials(ops.alloc2f(0, n_tags), ops.alloc2f(n_tags, n_tags), lengths)
+        docs = list(docs)
+        if codec.attributes:
+            docs = DocBatch(docs, (*codec.attributes, *labeling.columns))
+    try:
+        potentials = labeling.model.predict(docs)
+    except NotFiniteError as error:
+        raise ValueError(
+            f"[{labeling.name}] the scores of {describe(docs, error)} are NaN or infinite. The "
+            "weights of the pipeline or its vectors have such values: repair the vectors, or "
+            "train again"
+        ) from error
+    if isinstance(docs, DocBatch):
+        allowed, ends_nothing = codec.open_tags(docs, ignore_annotation)
+        if allowed is not None:
+            potentials = potentials.restrict(labeling.asarray(allowed))
+        if ends_nothing is not None and ends_nothing.any():
+            # A BIO span that ends on whitespace: its tags alone do not show its end.
+            potentials = codec.forbid_ends(potentials, ends_nothing)
+    return potentials
+
+
+def predict(
+    codec: Codec, labeling: LabelingModel, docs: list[Doc], settings: Settings
+) -> list[Prediction]:
+    """Return tags and user data of each document. ValueError: see `check_temperature`."""
+    if not docs:
+        return []
+    control = settings.control
+    check_temperature(labeling.name, settings)
+    ops, potentials = labeling.model.ops, find_potentials(codec, labeling, docs)
+    tags = labeling.decode(potentials)
+    user_data: list[UserData] = [{} for _ in docs]
+    candidates: Sequence[list[CandidateSpan] | None] = [None] * len(docs)
+    lengths = ops.to_numpy(potentials.lengths)[:: codec.n_chains]
+    spans: Sequence[ScoredSpans | None] = [None] * len(docs)
+    if settings.annotate or settings.threshold or control or codec.may_overlap:
+        posterior = labeling.inference.to_crf(potentials.scale(1 / settings.temperature))
+        predicted = Predicted(docs, lengths, posterior, tags, codec, ops, settings.calibration)
+        if settings.threshold or control:
+            tags = drop_uncertain(labeling.name, predicted, control, settings.threshold)
+            predicted = predicted._replace(tags=tags)
+        if control and control.promise == "recall":
+            candidates = find_candidates(predicted, control)
+        user_data = annotate_predictions(settings.annotate, predicted)
+        if codec.may_overlap:
+            spans = find_scored_spans(predicted)
+    # np.split costs four times as much for many short documents.
+    bounds = pairwise([0, *(codec.n_chains * lengths.cumsum()).tolist()])
+    by_doc = [tags[start:stop] for start, stop in bounds]
+    parts = zip(by_doc, user_data, candidates, spans, strict=True)
+    return [Prediction(*of_doc) for of_doc in parts]
 
 
 def describe(docs: Sequence[Doc], error: NotFiniteError) -> str:

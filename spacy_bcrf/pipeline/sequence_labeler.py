@@ -28,7 +28,7 @@ from .gold import Gold, Problems, read_gold
 from .load_checks import check_loaded, find_damaged
 from .platt_scaling import PlattScaling
 from .predict_in_parts import predict_in_parts
-from .prediction import Prediction, batches
+from .prediction import Prediction, batches, predict
 from .queries import PosteriorQueries
 from .settings import Control, Setting, Settings, apply_changes, check_label, record_changes
 from .soft_gold import rehearse
@@ -209,6 +209,10 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
         shown = {"model": self.model.name, "labels": ", ".join(self.labels) or "none"}
         shown |= {key: str(value) for key, value in self.settings.items()}
         return html_table((type(self).__name__, self.name), shown.items())
+
+    def predict(self, docs: Iterable[Doc], settings: Settings | None = None) -> list[Prediction]:
+        """Return tags and user data of each document. settings: by default the component's."""
+        return predict(self.codec, self.labeling, list(docs), settings or self.typed_settings)
 
     def write(self, docs: Sequence[Doc], predictions: Sequence[Prediction]) -> list[Doc]:
         """Write predictions. RETURNS the annotated documents: new ones if the tokens change."""

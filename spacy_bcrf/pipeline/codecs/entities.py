@@ -117,6 +117,8 @@ class EntityCodec(PartialSpanCodec):
         iob, sent_start, is_space = batch.values[:, : len(self.attributes)].T
         if ignore_annotation:
             iob = np.zeros_like(iob)
+        if not (iob.any() or is_space.any() or (sent_start == 1)[~batch.is_first].any()):
+            return None, None
         types = read_docs(batch, (ENT_TYPE,))[:, 0] if iob.any() else iob
         allowed = self.entities.lattice(iob, types, sent_start == 1, is_space == 1, batch.is_first)
         return allowed, (is_space == 1) & (iob != BEGIN) & (iob != INSIDE)
