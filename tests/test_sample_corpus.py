@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import spacy
+from light_spacy import WholeEnglish
 
 FOLDER = Path(__file__).resolve().parent.parent / "assets" / "sample"
 SPLITS = ("train", "dev", "test")
@@ -67,7 +67,7 @@ def test_rows_are_plain_conllu(corpus: Corpus, split: str) -> None:
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_tokens_agree_with_spacy(corpus: Corpus, split: str) -> None:
-    nlp = spacy.blank("en")
+    nlp = WholeEnglish()
     for comments, rows in corpus[split]:
         doc = nlp(comments["text"])
         assert [token.text for token in doc] == [row[1] for row in rows], comments["text"]

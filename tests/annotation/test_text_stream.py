@@ -9,6 +9,7 @@ import pytest
 import spacy
 from hypothesis import given
 from hypothesis import strategies as st
+from light_spacy import WholeEnglish
 from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc
 
@@ -24,7 +25,7 @@ CLUSTERS = [*" \n字aー가", "  ", "\u0301", "\u200d", "\U0001f1e9", "\U0001f1e
 @cache
 def english() -> Tokenizer:
     """Return the tokenizer of English, and special cases with blanks."""
-    tokenizer = spacy.blank("en").tokenizer
+    tokenizer = WholeEnglish().tokenizer
     for case in ("New York", "a - b c"):
         tokenizer.add_special_case(case, [{"ORTH": case}])
     return tokenizer
@@ -114,7 +115,7 @@ def test_words_are_pieces() -> None:
 
 
 def test_other_special_cases_are_read() -> None:
-    tokenizer = spacy.blank("en").tokenizer
+    tokenizer = WholeEnglish().tokenizer
     assert stream_text(tokenizer).feed("grand pa ") == ["grand ", "pa "]
     tokenizer.add_special_case("grand pa", [{"ORTH": "grand pa"}])
     assert stream_text(tokenizer).feed("grand pa ") == ["grand pa "]

@@ -25,7 +25,7 @@ def run(*args):
 def folder(tmp_path, monkeypatch):
     """A folder with a config and its two corpora."""
     monkeypatch.chdir(tmp_path)
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"]}
     clusters = {"names": dict.fromkeys(NAMES, "0101")}
     nlp.add_pipe("bcrf_ner", "ner", config={"model": {**model, "clusters": clusters}})
@@ -116,7 +116,7 @@ def test_a_setting_that_fails_is_shown(folder, monkeypatch):
 @pytest.fixture
 def network(folder):
     """A trained pipeline that tells names by their shape."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["shape[0]"]}
     nlp.add_pipe("bcrf_ner", "ner", config={"model": model})
     docs = DocBin().from_disk("train.spacy").get_docs(nlp.vocab)
@@ -171,7 +171,7 @@ def test_a_network_that_cannot_be_summed_is_named_before_the_search(folder, netw
         "the pipelines have no enabled component 'ner' of spacy-bcrf in common: the config has"
     )
     assert message_of("renamed") == f"{expected} ner; renamed has names\n"
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("ner").add_label("PER")
     nlp.initialize()
     nlp.to_disk("spacys")
@@ -189,7 +189,8 @@ def test_errors(folder):
     result = run(*COMMAND, "--seed", 1)
     message = "best.cfg.trials: was started differently: seed was 0, is 1. "
     assert result.exit_code == 1 and result.output.startswith(message)
-    for file in (folder / "best.cfg.trials").iterdir():
+    # All trials are like the first.
+    for file in sorted((folder / "best.cfg.trials").iterdir(), reverse=True)[:2]:
         known = file.read_text()
         for damaged in ("", "[]", "[" * 100_000):
             file.write_text(damaged)
@@ -201,7 +202,7 @@ def test_errors(folder):
     shutil.rmtree(folder / "best.cfg.trials")
     run(*COMMAND)
     # Other documents, as many.
-    docs = DocBin().from_disk("dev.spacy").get_docs(spacy.blank("en").vocab)
+    docs = DocBin().from_disk("dev.spacy").get_docs(spacy.blank("xx").vocab)
     DocBin(
         docs=[
             Doc(doc.vocab, [*(t.text for t in doc)], ents=["B-PER", "O", "O", "O"]) for doc in docs
@@ -210,7 +211,7 @@ def test_errors(folder):
     result = run(*COMMAND)
     message = "best.cfg.trials: was started differently: corpora was "
     assert result.exit_code == 1 and result.output.startswith(message)
-    nothing = Doc(spacy.blank("en").vocab, ["then"], ents=["O"])
+    nothing = Doc(spacy.blank("xx").vocab, ["then"], ents=["O"])
     DocBin(docs=[nothing]).to_disk("nothing.spacy")
     result = run("config.cfg", "-o", "new.cfg", *PATHS[:3], "nothing.spacy")
     message = "config.cfg: the dev corpus: none of the 1 documents has entities"
@@ -225,7 +226,7 @@ def test_errors(folder):
     assert result.exit_code == 1 and result.output == message
     result = run("config.cfg", "-o", "config.cfg", *PATHS)
     assert result.exit_code == 1
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("bcrf_ner")
     nlp.add_pipe("bcrf_tagger")
     nlp.config.to_disk("two.cfg")
