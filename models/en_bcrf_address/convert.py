@@ -18,7 +18,7 @@ from spacy.tokens import Doc
 from spacy.util import filter_spans, load_config, load_model_from_config
 
 from bcrf.io.text import find_file, open_decompressed
-from spacy_bcrf.analysis.cross_fitting import assign_folds
+from models.folds import write_folds
 from spacy_bcrf.corpora.doc_files import write_all
 
 FOLDS = 3
@@ -36,11 +36,7 @@ def main() -> None:
     shutil.rmtree(args.output, ignore_errors=True)  # it may have other folds
     nlp = make_nlp()
     (args.output / "train").mkdir(parents=True, exist_ok=True)
-    docs = read(nlp, args.corpora / "usaddress" / TRAIN)
-    folds = assign_folds(len(docs), FOLDS)
-    for i in range(FOLDS):
-        of_fold = [doc for doc, fold in zip(docs, folds, strict=True) if fold == i]
-        write_all(of_fold, args.output / f"train/fold{i}.spacy")
+    write_folds(read(nlp, args.corpora / "usaddress" / TRAIN), FOLDS, args.output / "train")
     # The other file has coarser labels: `compare` reads it.
     write_all(read(nlp, args.corpora / "usaddress" / TESTS[0]), args.output / "test.spacy")
 

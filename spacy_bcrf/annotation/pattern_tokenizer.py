@@ -32,7 +32,9 @@ class PatternTokenizer(DummyTokenizer):
     def __call__(self, text: str) -> Doc:
         starts = [match.start() for match in self._find(text)]
         bounds = [0, *starts[1:], len(text)] if text else []
-        words = [text[start:end] for start, end in pairwise(bounds)]
-        spaces = [len(word) > 1 and word[-1] == " " for word in words]
-        words = [word[: len(word) - space] for word, space in zip(words, spaces, strict=True)]
+        words, spaces = [], []
+        for start, end in pairwise(bounds):
+            has_space = text[end - 1] == " " and end - start > 1
+            words.append(text[start : end - has_space])
+            spaces.append(has_space)
         return Doc(self.vocab, words=words, spaces=spaces)

@@ -12,6 +12,18 @@ _SEPARATORS = re.compile(r"[ \-]")
 _DIGITS_OF_CARD = range(12, 20)
 _EDGES = re.compile(r"^\W+|\W+$")
 _DIRECTION = re.compile("(?=.)(n|s|north|south)?(e|w|east|west)?")
+_STREET = re.compile(
+    "(alley|aly|av|ave|avenue|bend|bluff|blvd|boulevard|branch|bridge|brook|bypass|byp|causeway|"
+    "center|centre|cir|circle|cliff|common|corner|course|court|cove|cr|creek|crescent|crossing|"
+    "crt|cswy|ct|ctr|cv|dr|drive|estate|expressway|expy|field|forest|freeway|fwy|garden|gate|"
+    "glen|green|grove|harbor|height|hgwy|highway|hill|hiway|hollow|ht|hwy|island|isle|junction|"
+    "key|knoll|lake|landing|lane|ln|loop|lp|mall|manor|meadow|mill|mount|mountain|oval|park|"
+    "parkway|pass|passage|path|pike|pine|pk|pkwy|pky|pl|place|plain|plaza|plz|point|pt|ranch|rd|"
+    "ridge|river|road|route|row|rte|run|shore|spring|sq|square|st|sta|station|str|street|summit|"
+    "ter|terr|terrace|tpke|trace|track|trail|trl|turnpike|valley|view|village|vista|vly|walk|way|"
+    "well|wy|xing)s?"
+)
+"""Types of streets in addresses of the United States, with their abbreviations."""
 
 Function = Callable[[Iterable[int], str], Iterator[str]]
 """From ascending lengths and a word to values."""
@@ -55,7 +67,7 @@ def _characters(word: str) -> Iterator[str]:
 
 
 def _parts_of_address(word: str) -> Iterator[str]:
-    """Yield traits of a word in an address, from usaddress: form, length, edges and letters."""
+    """Yield traits of a word in an address, as usaddress: form, length, meaning and letters."""
     word = unescape(word)
     letters = _EDGES.sub("", word.lower()).replace(".", "") or word
     is_number, last = letters.isdigit(), word.rstrip()[-1:]
@@ -63,6 +75,7 @@ def _parts_of_address(word: str) -> Iterator[str]:
     yield f"zeros {len(letters) - len(letters.rstrip('0'))}" if is_number else f"word {letters}"
     yield f"digits {is_number} {any(c.isdigit() for c in letters)}"
     yield f"direction {_DIRECTION.fullmatch(letters) is not None}"
+    yield f"street {_STREET.fullmatch(letters) is not None}"
     yield f"vowels {not {*'aeiou'}.isdisjoint(letters[1:])}"
     yield f"end {'' if last.isalnum() else last}"
 

@@ -37,8 +37,11 @@ def test_traits_of_words_in_addresses():
         "word n",
         "digits False False",
         "direction True",
+        "street False",
         "vowels False",
         "end ,",
     ]
     assert list(find("(1200"))[:2] == ["number 4", "zeros 2"]
     assert list(find("&amp;"))[1] == "word &"
+    for word, is_street in {"Ave.,": True, "Oaks": False, "PASS": True, "Lanes": True}.items():
+        assert f"street {is_street}" in find(word)
