@@ -14,13 +14,7 @@ from tqdm import tqdm
 from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.layers.potential_sum import sparse_weight
-from spacy_bcrf.sparse.named_weights import (
-    Weight,
-    feature_weights,
-    general_weights,
-    name_features,
-    strongest,
-)
+from spacy_bcrf.sparse import named_weights
 
 from .loading import annotate_before, find_labeler, make_input, read_corpus
 from .result import Result
@@ -34,8 +28,8 @@ class Weights(Result):
     in place of names. problem: why the corpus of the config could not be read, or nothing.
     """
 
-    general: list[Weight]
-    features: list[Weight]
+    general: list[named_weights.Weight]
+    features: list[named_weights.Weight]
     n_unnamed: int
     problem: str = ""
 
@@ -65,22 +59,22 @@ def explain(
             "and spacy-bcrf.Sum.v1 with one of them as a part have features with names; "
             "expected --text for others"
         )
-    rows = None if n is None else strongest(chain, n)
+    rows = None if n is None else named_weights.strongest(chain, n)
     wanted = np.arange(chain.learner.n_features) if rows is None else rows.ravel()
     names, problem = {}, ""
     try:
-        names = name_features(chain, _read_corpus(nlp, name, corpus), wanted)
+        names = named_weights.name_features(chain, _read_corpus(nlp, name, corpus), wanted)
     except (ValueError, OSError) as error:
         if corpus is not None:
             raise
         problem = f"the train corpus of the config cannot be read: {error}"
-    general = general_weights(chain, labeler.tags, weight)
+    general = named_weights.general_weights(chain, labeler.tags, weight)
     if n is not None:
         by_tag = groupby(general, key=lambda w: w.tag)
         general = [w for _, own in by_tag for w in nlargest(n, own, key=lambda w: abs(w.weight))]
     return Weights(
         general,
-        feature_weights(chain, labeler.tags, names, rows, weight),
+        named_weights.feature_weights(chain, labeler.tags, names, rows, weight),
         # Pairs of tags have names without a corpus.
         len(np.setdiff1d(wanted, chain.learner.pairs)) - len(names),
         problem,

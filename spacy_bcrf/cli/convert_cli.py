@@ -12,6 +12,7 @@ from spacy.cli._util import Arg, Opt
 from tqdm import tqdm
 
 from bcrf.io.text import Line, check_text, find_file, text_suffix
+from spacy_bcrf.corpora import recognition
 from spacy_bcrf.corpora.convert import RECORD_FORMATS, Reader, convert
 from spacy_bcrf.corpora.formats.brat import find_annotations
 from spacy_bcrf.corpora.formats.columns import read_columns
@@ -19,15 +20,6 @@ from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.corpora.formats.iob_lines import read_iob_lines
 from spacy_bcrf.corpora.formats.other_spans import normalize_tags
 from spacy_bcrf.corpora.make_doc import Align
-from spacy_bcrf.corpora.recognition import (
-    Columns,
-    check_ent_columns,
-    column_values,
-    guess_columns,
-    guess_ent_keys,
-    has_words,
-    recognize_format,
-)
 from spacy_bcrf.corpora.sentence import Sentence
 
 from .errors import spacy_command
@@ -122,12 +114,12 @@ def convert_cli(
         if name == "iob":
             return partial(_read_tags, read_iob_lines, _PREFIXED)
         word, entities = _choose_columns(path, word_column, ent_column, report)
-        if word_column is None and not (tag_column or has_words(path, word)):
+        if word_column is None and not (tag_column or recognition.has_words(path, word)):
             raise ValueError(
                 f"{path}: column {word} has numbers, not words, and no column has entity tags; "
                 "expected `convert --word-column`, with --ent-column or --tag-column"
             )
-        tags = {tag for column in entities for tag in column_values(path, column)}
+        tags = {tag for column in entities for tag in recognition.column_values(path, column)}
         if ent_column is None and not tags & {"O", "o"}:
             tags |= {*_PREFIXED}  # without an O, words of a text could be labels
         return partial(
@@ -182,8 +174,8 @@ def _find_format(
     expected = _FORMATS.get(suffix)
     if expected not in (None, "columns") or (expected and has_columns):
         return str(expected)
-    found = recognize_format(path) or expected
-    if found == "conllu" and expected and guess_columns(path) != Columns():
+    found = recognition.recognize_format(path) or expected
+    if found == "conllu" and expected and recognition.guess_columns(path) != recognition.Columns():
         found = expected  # ten columns with one of entity tags
     if found is None:
         named = f"{' '.join(_FORMATS)}, or `convert --format` {', '.join(get_args(Format)[1:])}"
@@ -199,11 +191,11 @@ def _choose_columns(
     path: Path, word: int | None, entities: Sequence[int] | None, report: Callable[[str], object]
 ) -> tuple[int, Sequence[int]]:
     """Return the columns of word and entity tags: the given ones, else by content."""
-    check_ent_columns(path, entities or ())
+    recognition.check_ent_columns(path, entities or ())
     if word is not None and entities is not None:
         return word, entities
-    found = guess_columns(path)
-    if found != Columns():
+    found = recognition.guess_columns(path)
+    if found != recognition.Columns():
         listed = " and ".join(map(str, found.entities))
         guessed = [f"words in column {found.word}"] * (word is None)
         guessed += [f"entity tags in column {listed}"] * (entities is None)
@@ -212,7 +204,7 @@ def _choose_columns(
 
 
 def _choose_key(path: Path, report: Callable[[str], object]) -> str:
-    found = guess_ent_keys(path)
+    found = recognition.guess_ent_keys(path)
     if _ENT_KEY in found or not found:
         return _ENT_KEY
     if len(found) > 1:

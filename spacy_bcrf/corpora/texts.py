@@ -21,15 +21,8 @@ from spacy.tokens import Doc
 from bcrf.io.extras import require
 from bcrf.io.json_objects import Problem, parse_object, read_objects
 from bcrf.io.text import MAX_LINE, CorpusError, Line, open_decompressed, scan_lines, text_suffix
+from spacy_bcrf.corpora import remote
 from spacy_bcrf.corpora.doc_files import load_docs, naming_damaged
-from spacy_bcrf.corpora.remote import (
-    describe,
-    find_below,
-    glob_files,
-    is_remote,
-    make_path,
-    path_errors,
-)
 
 from .formats.brat import has_annotation
 from .formats.jsonl import read_record
@@ -113,8 +106,8 @@ def find_inputs(inputs: Sequence[str], output: Path | None = None) -> tuple[list
     for name in inputs:
         try:
             found, n_others = _find_input(name, output)
-        except path_errors() as error:
-            raise ValueError(f"{name}: cannot be read: {describe(error)}") from None
+        except remote.path_errors() as error:
+            raise ValueError(f"{name}: cannot be read: {remote.describe(error)}") from None
         files += found
         n_skipped += n_others
     seen: set[Path] = set()
@@ -132,7 +125,7 @@ def _find_input(name: str, output: Path | None) -> tuple[list[Path], int]:
     def is_output(path: Path) -> bool:
         return type(path) is type(output) and path.resolve().is_relative_to(output)
 
-    path = make_path(name)
+    path = remote.make_path(name)
     if is_output(path):
         raise ValueError(f"{name}: is in the folder of the output, {output}")
     if path.is_file():
@@ -140,7 +133,7 @@ def _find_input(name: str, output: Path | None) -> tuple[list[Path], int]:
     if path.is_dir():
         below = [
             file
-            for file in find_below(path)
+            for file in remote.find_below(path)
             if not (is_output(file) or any(x[0] == "." for x in file.relative_to(path).parts))
         ]
         found = [file for file in below if text_suffix(file) in _READERS]
@@ -149,8 +142,8 @@ def _find_input(name: str, output: Path | None) -> tuple[list[Path], int]:
         return found, len(below) - len(found)
     if path.exists():
         raise ValueError(f"{name}: is a device or a pipe; expected a regular file")
-    if is_remote(path):
-        matches = glob_files(path)
+    if remote.is_remote(path):
+        matches = remote.glob_files(path)
     else:
         globbed = map(Path, sorted(glob.glob(name, recursive=True)))  # noqa: PTH207 (absolute)
         matches = [match for match in globbed if match.is_file()]

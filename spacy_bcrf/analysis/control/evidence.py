@@ -15,23 +15,10 @@ from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.settings import check_promise
 
 from ..loading import check_common
-from .risk import (
-    MAX_DOCUMENTS,
-    Counts,
-    Floats,
-    Units,
-    betting_p_values,
-    binomial_p_values,
-    count_units,
-    estimate_documents,
-    excess_losses,
-    fewest_documents,
-    hoeffding_bentkus_p_values,
-    last_certified,
-)
+from . import risk as bounds
 
 # From the safest threshold to the boldest.
-GRIDS: dict[str, Floats] = {
+GRIDS: dict[str, bounds.Floats] = {
     "precision": np.concatenate([1 - np.geomspace(1e-5, 0.01, 20), np.linspace(0.98, 0, 99)]),
     "recall": np.geomspace(1e-4, 1, 121),
 }
@@ -59,20 +46,20 @@ class Loss:
                 "weighs the same"
             )
 
-    def excess(self, counts: Counts, risk: float) -> Floats:
+    def excess(self, counts: bounds.Counts, risk: float) -> bounds.Floats:
         counts = counts.by_document() if self.unit == "document" else counts
-        return excess_losses(counts, risk, self.max_units)
+        return bounds.excess_losses(counts, risk, self.max_units)
 
-    def p_values(self, excess: Floats, risk: float, level: float) -> Floats:
+    def p_values(self, excess: bounds.Floats, risk: float, level: float) -> bounds.Floats:
         """Return p-values (K,). The kind of loss alone chooses the test, not the data.
 
         Losses of 0 and 1 have an exact one. Bets are better where documents weigh differently.
         """
         if self.unit == "document":
-            return binomial_p_values(excess, risk)
+            return bounds.binomial_p_values(excess, risk)
         if self.max_units > 1:
-            return betting_p_values(excess, risk, level)
-        return hoeffding_bentkus_p_values(excess, risk)
+            return bounds.betting_p_values(excess, risk, level)
+        return bounds.hoeffding_bentkus_p_values(excess, risk)
 
 
 SPANS = Loss()
@@ -132,7 +119,7 @@ class Evidence:
         if not len(docs):
             what = "predictions with gold annotation" if promise == "precision" else "gold spans"
             raise ValueError(f"[{pipe.name}] the {n} gold documents have no {what}")
-        self.units = Units(docs, posteriors.astype("float64"), correct.astype(bool), n)
+        self.units = bounds.Units(docs, posteriors.astype("float64"), correct.astype(bool), n)
         self.labels: NDArray[np.int64] = labels.astype("int64")
         """The label index (M,) of each unit."""
 
@@ -141,10 +128,10 @@ class Evidence:
         one, two = self.units, other.units
         moved = two._replace(docs=two.docs + one.n_docs)
         docs, p, correct = (np.concatenate(both) for both in zip(one[:3], moved[:3], strict=True))
-        self.units = Units(docs, p, correct, one.n_docs + two.n_docs)
+        self.units = bounds.Units(docs, p, correct, one.n_docs + two.n_docs)
         self.labels = np.concatenate([self.labels, other.labels])
 
-    def of(self, labels: Sequence[str]) -> Units:
+    def of(self, labels: Sequence[str]) -> bounds.Units:
         ids = [self._labels.index(label) for label in labels]
         return self.units.select(np.isin(self.labels, ids))
 
@@ -159,7 +146,7 @@ class Evidence:
 
 
 def fit_threshold(
-    units: Units, kind: str, promise: Promise, loss: Loss = SPANS, name: str = "control"
+    units: bounds.Units, kind: str, promise: Promise, loss: Loss = SPANS, name: str = "control"
 ) -> Kept:
     """Return the boldest threshold that keeps a promise with probability 1 - level.
 
@@ -173,28 +160,28 @@ def fit_threshold(
     units = units._replace(docs=np.searchsorted(occupied, units.docs), n_docs=len(occupied))
     risk = 1 - promise.value
     budgets = split_level(kind, promise)
-    counts = count_units(kind, units, thresholds)
+    counts = bounds.count_units(kind, units, thresholds)
     excess = loss.excess(counts, risk)
-    best = last_certified(loss.p_values(excess, risk, float(budgets.max())), budgets)
+    best = bounds.last_certified(loss.p_values(excess, risk, float(budgets.max())), budgets)
     if best is None:
         reason = _explain_failure(kind, promise, name, excess, budgets, loss)
         if 1 < loss.max_units > (most := int(counts.total.max())):
             reason += f". No document has more than {most}: --max-units {most} needs fewer of them"
         raise ValueError(reason)
-    measured = 1 - mean_loss(Counts(*(part[:, [best]] for part in counts)), loss)
+    measured = 1 - mean_loss(bounds.Counts(*(part[:, [best]] for part in counts)), loss)
     threshold = float(thresholds[best])
     share = float((units.posteriors >= threshold).mean())
     return Kept(promise, threshold, units.n_docs, float(measured[0]), share)
 
 
-def mean_loss(counts: Counts, loss: Loss) -> Floats:
+def mean_loss(counts: bounds.Counts, loss: Loss) -> bounds.Floats:
     """Return the weighted mean loss (K,) of the documents, which a promise bounds."""
     totals = counts.by_document().total if loss.unit == "document" else counts.total
     weights = (totals.clip(max=loss.max_units) / loss.max_units).sum(0)
     return loss.excess(counts, 0).sum(0) / weights.clip(min=1e-12)
 
 
-def split_level(kind: str, promise: Promise) -> Floats:
+def split_level(kind: str, promise: Promise) -> bounds.Floats:
     """Return the level (K,) that each threshold of the grid starts with.
 
     Recall falls with the threshold, so all starts at the lowest one. Few predictions reach the
@@ -213,16 +200,21 @@ def split_level(kind: str, promise: Promise) -> Floats:
 
 
 def _explain_failure(
-    kind: str, promise: Promise, name: str, excess: Floats, budgets: Floats, loss: Loss
+    kind: str,
+    promise: Promise,
+    name: str,
+    excess: bounds.Floats,
+    budgets: bounds.Floats,
+    loss: Loss,
 ) -> str:
     n, risk = len(excess), 1 - promise.value
     who = f"[{name}] {kind} {promise.value:g} of {', '.join(promise.labels)}"
-    fewest = fewest_documents(risk, float(budgets.max()))
-    needed = estimate_documents(excess, risk, budgets, loss.max_units > 1)
+    fewest = bounds.fewest_documents(risk, float(budgets.max()))
+    needed = bounds.estimate_documents(excess, risk, budgets, loss.max_units > 1)
     if needed is None and n >= fewest:
         return (
             f"{who}: no threshold reaches it on these {n} documents. As far as they tell, it needs "
-            f"more than {MAX_DOCUMENTS:,}. Promise less, or train a better model"
+            f"more than {bounds.MAX_DOCUMENTS:,}. Promise less, or train a better model"
         )
     units = "predictions" if kind == "precision" else "gold spans"
     more = "" if needed is None else f", and about {max(needed, fewest):,} with as many errors"

@@ -9,15 +9,7 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_bcrf.annotation.arrays import (
-    Attributes,
-    Bools,
-    DocBatch,
-    Values,
-    read_doc,
-    read_docs,
-    read_gold,
-)
+from spacy_bcrf.annotation import arrays
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE
 from spacy_bcrf.annotation.partial import (
     AMBIGUOUS,
@@ -38,7 +30,7 @@ class EntityCodec(PartialSpanCodec):
 
     what = "entities"
     of_entities = True
-    attributes: ClassVar[Attributes] = (ENT_IOB, SENT_START, IS_SPACE)
+    attributes: ClassVar[arrays.Attributes] = (ENT_IOB, SENT_START, IS_SPACE)
 
     def __init__(
         self,
@@ -78,14 +70,14 @@ class EntityCodec(PartialSpanCodec):
             )
         return in_entities | find_labels(doc, self._keys)
 
-    def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
+    def read_gold(self, examples: Sequence[Example]) -> tuple[arrays.Values, dict[int, str]]:
         """Return gold ENT_IOB and ENT_TYPE (N, 2), and problems by example."""
-        values, problems = read_gold(
-            examples, 2, self._align, lambda doc: read_doc(doc, ATTRIBUTES)
+        values, problems = arrays.read_gold(
+            examples, 2, self._align, lambda doc: arrays.read_doc(doc, ATTRIBUTES)
         )
         return self.trim(values, examples), problems
 
-    def _align(self, example: Example) -> Values:
+    def _align(self, example: Example) -> arrays.Values:
         values = np.zeros((len(example), 2), dtype="uint64")
         for i, tag in enumerate(example.get_aligned_ner()):
             if tag == "O":
@@ -96,12 +88,16 @@ class EntityCodec(PartialSpanCodec):
                 values[i] = code, example.reference.vocab.strings[label]
         return values
 
-    def unannotated(self, doc: Doc) -> Bools:
-        return read_doc(doc, (ENT_IOB,))[:, 0] == 0
+    def unannotated(self, doc: Doc) -> arrays.Bools:
+        return arrays.read_doc(doc, (ENT_IOB,))[:, 0] == 0
 
     def constrain(
-        self, example: Example, partial: PartialAnnotation, values: Values, allowed: Bools
-    ) -> list[tuple[int, Bools]]:
+        self,
+        example: Example,
+        partial: PartialAnnotation,
+        values: arrays.Values,
+        allowed: arrays.Bools,
+    ) -> list[tuple[int, arrays.Bools]]:
         iob, types = values.T
         if partial.allowed or partial.ambiguous or partial.incorrect:
             entities = self.entities.spans(iob, types)
@@ -111,15 +107,15 @@ class EntityCodec(PartialSpanCodec):
         return [(0, self.entities.pin(allowed, *span)) for span in wrong]
 
     def open_tags(
-        self, batch: DocBatch, ignore_annotation: bool = False
-    ) -> tuple[Bools | None, Bools | None]:
+        self, batch: arrays.DocBatch, ignore_annotation: bool = False
+    ) -> tuple[arrays.Bools | None, arrays.Bools | None]:
         """Return the tags that preset entities, sentence starts and whitespace allow."""
         iob, sent_start, is_space = batch.values[:, : len(self.attributes)].T
         if ignore_annotation:
             iob = np.zeros_like(iob)
         if not (iob.any() or is_space.any() or (sent_start == 1)[~batch.is_first].any()):
             return None, None
-        types = read_docs(batch, (ENT_TYPE,))[:, 0] if iob.any() else iob
+        types = arrays.read_docs(batch, (ENT_TYPE,))[:, 0] if iob.any() else iob
         allowed = self.entities.lattice(iob, types, sent_start == 1, is_space == 1, batch.is_first)
         return allowed, (is_space == 1) & (iob != BEGIN) & (iob != INSIDE)
 
@@ -132,6 +128,6 @@ class EntityCodec(PartialSpanCodec):
             start, end = end, end + len(ids)
             of_doc: Any = values[start:end]
             if doc.has_annotation(ENT_IOB):
-                of_doc = self.entities.keep_foreign(read_doc(doc, ATTRIBUTES), of_doc)
+                of_doc = self.entities.keep_foreign(arrays.read_doc(doc, ATTRIBUTES), of_doc)
             doc.from_array(columns, of_doc)
         return list(docs)

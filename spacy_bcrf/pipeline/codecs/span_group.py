@@ -6,14 +6,7 @@ import numpy as np
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_bcrf.annotation.arrays import (
-    Bools,
-    DocBatch,
-    Values,
-    doc_lengths,
-    read_gold,
-    split_spans,
-)
+from spacy_bcrf.annotation import arrays
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE
 
 from .codec import Tags
@@ -41,16 +34,16 @@ class SpanGroupCodec(SpanCodec):
         spans = doc.spans.get(self._key, ())
         return list({(span.start, span.end, span.label): span for span in spans}.values())
 
-    def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
+    def read_gold(self, examples: Sequence[Example]) -> tuple[arrays.Values, dict[int, str]]:
         """Return the gold spans as ENT_IOB and ENT_TYPE (N, 2), and problems by example."""
-        values, problems = read_gold(examples, 2, self._align, self._read)
+        values, problems = arrays.read_gold(examples, 2, self._align, self._read)
         return self.trim(values, examples), problems
 
-    def _read(self, doc: Doc) -> Values:
+    def _read(self, doc: Doc) -> arrays.Values:
         spans = self.find_spans(doc) if self._key in doc.spans else None
         return _encode_spans(spans, len(doc))
 
-    def _align(self, example: Example) -> Values:
+    def _align(self, example: Example) -> arrays.Values:
         if self._key not in example.reference.spans:
             return _encode_spans(None, len(example.predicted))
         # Report the problem of an invalid group, not a misalignment.
@@ -58,21 +51,21 @@ class SpanGroupCodec(SpanCodec):
         spans = align_spans(example, self.find_spans(example.reference))
         return _encode_spans(spans, len(example.predicted))
 
-    def unannotated(self, doc: Doc) -> Bools:
+    def unannotated(self, doc: Doc) -> arrays.Bools:
         """Return a mask (n,) of all tokens if the document has no span group, else of none."""
         return np.full(len(doc), self._key not in doc.spans)
 
     def open_tags(
-        self, batch: DocBatch, ignore_annotation: bool = False
-    ) -> tuple[Bools | None, Bools | None]:
+        self, batch: arrays.DocBatch, ignore_annotation: bool = False
+    ) -> tuple[arrays.Bools | None, arrays.Bools | None]:
         sent_start, is_space = (batch.values[:, :2] == 1).T
         missing = np.zeros(len(is_space), dtype="uint64")
         allowed = self.entities.lattice(missing, missing, sent_start, is_space, batch.is_first)
         return allowed, is_space
 
     def write(self, docs: Sequence[Doc], tags: Sequence[Tags]) -> list[Doc]:
-        found = self.predictions(np.concatenate(tags), doc_lengths(docs))
-        for doc, spans in zip(docs, split_spans(docs, *found), strict=True):
+        found = self.predictions(np.concatenate(tags), arrays.doc_lengths(docs))
+        for doc, spans in zip(docs, arrays.split_spans(docs, *found), strict=True):
             doc.spans[self._key] = [self.make_span(doc, *span) for span in spans]
         return list(docs)
 
@@ -96,7 +89,7 @@ def align_spans(example: Example, spans: list[Span]) -> list[Span]:
     return aligned
 
 
-def _encode_spans(spans: Iterable[Span] | None, length: int) -> Values:
+def _encode_spans(spans: Iterable[Span] | None, length: int) -> arrays.Values:
     """Return spans as ENT_IOB and ENT_TYPE (n, 2). None means missing annotation."""
     if spans is None:
         return np.zeros((length, 2), dtype="uint64")

@@ -13,15 +13,7 @@ from spacy.training import Example
 from bcrf.chain import Potentials, SpanTags, span_candidates, span_posteriors
 from bcrf.chain.span_posteriors import stretch_posteriors
 from bcrf.schemes import get_scheme
-from spacy_bcrf.annotation.arrays import (
-    UNKNOWN,
-    Attributes,
-    Bools,
-    Values,
-    doc_lengths,
-    is_first,
-    read_docs,
-)
+from spacy_bcrf.annotation import arrays
 from spacy_bcrf.annotation.entity_tags import EntityTags, trim_whitespace
 from spacy_bcrf.annotation.partial import (
     PartialAnnotation,
@@ -52,7 +44,7 @@ class SpanCodec(Codec):
 
     what: str
     where_lost = "spaCy drops spans whose offsets do not match tokens, and warns. "
-    attributes: ClassVar[Attributes] = (SENT_START, IS_SPACE)
+    attributes: ClassVar[arrays.Attributes] = (SENT_START, IS_SPACE)
     unit: ClassVar[Unit] = "span"
     tag_unit: ClassVar[Unit] = "token"
     groupings: ClassVar[tuple[str, ...]] = ("label", "length")
@@ -74,19 +66,19 @@ class SpanCodec(Codec):
         self.tags = self.scheme.tags(labels)
         self.constraints = self.entities.constraints
 
-    def trim(self, values: Values, examples: Sequence[Example]) -> Values:
+    def trim(self, values: arrays.Values, examples: Sequence[Example]) -> arrays.Values:
         """Return gold ENT_IOB and ENT_TYPE (N, 2) whose spans have no whitespace at an edge."""
         docs = [example.predicted for example in examples]
-        is_space = read_docs(docs, (IS_SPACE,))[:, 0] == 1
+        is_space = arrays.read_docs(docs, (IS_SPACE,))[:, 0] == 1
         if not is_space.any():
             return values
-        return trim_whitespace(values, is_space, is_first(doc_lengths(docs)))
+        return trim_whitespace(values, is_space, arrays.is_first(arrays.doc_lengths(docs)))
 
-    def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
+    def encode(self, values: arrays.Values, lengths: Tags) -> tuple[NDArray, arrays.Bools]:
         iob, types = values.T
-        return self.entities.gold(iob, types, is_first(lengths))
+        return self.entities.gold(iob, types, arrays.is_first(lengths))
 
-    def forbid_ends(self, potentials: Potentials, tokens: Bools) -> Potentials:
+    def forbid_ends(self, potentials: Potentials, tokens: arrays.Bools) -> Potentials:
         return self.entities.forbid_ends(potentials, tokens)
 
     def candidates(self, posterior: Potentials, threshold: float, ops: Ops) -> SpanArrays:
@@ -95,22 +87,22 @@ class SpanCodec(Codec):
         return starts, ends, labels, p
 
     def interpret(self, doc: Doc, tags: Tags) -> list[Span]:
-        lists = (part.tolist() for part in self.predictions(tags, doc_lengths([doc])))
+        lists = (part.tolist() for part in self.predictions(tags, arrays.doc_lengths([doc])))
         return [self.make_span(doc, *span) for span in zip(*lists, strict=True)]
 
     def span_tags(self, ops: Ops) -> SpanTags:
         return SpanTags(*map(ops.asarray, self.entities.span_tags))
 
     def compare_with_gold(
-        self, tags: Tags, values: Values, lengths: Tags
-    ) -> tuple[Predictions, Bools, Bools]:
+        self, tags: Tags, values: arrays.Values, lengths: Tags
+    ) -> tuple[Predictions, arrays.Bools, arrays.Bools]:
         """See `Codec.compare_with_gold`. All tokens of an annotated span have gold annotation."""
         iob, types = values.T
-        first = is_first(lengths)
+        first = arrays.is_first(lengths)
         starts, ends, labels = self.scheme.decode_ids(tags, lengths)
         gold, has_unknown_label = self.entities.encode(iob, types, first)
         # A token with an unknown label is annotated. Every prediction on it is wrong.
-        missing = (gold == UNKNOWN) & ~has_unknown_label
+        missing = (gold == arrays.UNKNOWN) & ~has_unknown_label
         n_missing, n_wrong = (np.append(0, x.cumsum()) for x in (missing, gold != tags))
         known = n_missing[starts] == n_missing[ends]
         # A gold BIO entity can continue after the predicted one ends.

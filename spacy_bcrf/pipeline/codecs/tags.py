@@ -12,15 +12,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from bcrf.chain import CRF, Constraints, Potentials
-from spacy_bcrf.annotation.arrays import (
-    UNKNOWN,
-    Attributes,
-    Bools,
-    Values,
-    read_doc,
-    read_docs,
-    read_gold,
-)
+from spacy_bcrf.annotation import arrays
 from spacy_bcrf.annotation.entity_tags import LabelIndex
 from spacy_bcrf.annotation.partial import read_allowed_tags
 
@@ -58,7 +50,7 @@ class TagCodec(Codec):
     """One tag per token, without constraints on transitions. See `Codec`."""
 
     tags_per_label = 1
-    attributes: ClassVar[Attributes] = ()
+    attributes: ClassVar[arrays.Attributes] = ()
     constraints: Constraints | None = None
     restrictions = "allowed_tags"
     unit: ClassVar[Unit] = "token"
@@ -100,9 +92,9 @@ class TagCodec(Codec):
         tags = enumerate(self._read(doc).tolist())
         return [Span(doc, i, i + 1, label=tag) for i, tag in tags if tag]
 
-    def _read(self, doc: Doc) -> Values:
+    def _read(self, doc: Doc) -> arrays.Values:
         """Return the tags (n,) of a document, 0 where it only says which tag is wrong."""
-        values = read_doc(doc, self._ids)[:, 0]
+        values = arrays.read_doc(doc, self._ids)[:, 0]
         return np.where(np.isin(values, self._wrong), 0, values)
 
     def length(self, span: Span) -> int | None:
@@ -112,15 +104,17 @@ class TagCodec(Codec):
     def annotate_only(self, doc: Doc, labels: Sequence[str]) -> None:
         """Do nothing: a token without a tag is unannotated."""
 
-    def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
+    def read_gold(self, examples: Sequence[Example]) -> tuple[arrays.Values, dict[int, str]]:
         """Return the gold attribute values (N, 1), and problems by example."""
-        return read_gold(examples, 1, self._align, lambda doc: read_doc(doc, self._ids))
+        return arrays.read_gold(
+            examples, 1, self._align, lambda doc: arrays.read_doc(doc, self._ids)
+        )
 
-    def _align(self, example: Example) -> Values:
+    def _align(self, example: Example) -> arrays.Values:
         aligned = example.get_aligned(self._attribute.upper())
         return np.array([[value or 0] for value in aligned], dtype="uint64").reshape(-1, 1)
 
-    def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
+    def encode(self, values: arrays.Values, lengths: Tags) -> tuple[NDArray, arrays.Bools]:
         ids = self._index.find(values[:, 0]).astype("int32")
         return ids, (ids < 0) & (values[:, 0] != 0) & ~np.isin(values[:, 0], self._wrong)
 
@@ -137,12 +131,12 @@ class TagCodec(Codec):
                 by_token[token] = by_token.get(token, frozenset(self.labels)) - {wrong}
         return found, problems
 
-    def unannotated(self, doc: Doc) -> Bools:
+    def unannotated(self, doc: Doc) -> arrays.Bools:
         return self._read(doc) == 0
 
     def constrain(
-        self, example: Example, partial: Any, values: Values, allowed: Bools
-    ) -> list[tuple[int, Bools]]:
+        self, example: Example, partial: Any, values: arrays.Values, allowed: arrays.Bools
+    ) -> list[tuple[int, arrays.Bools]]:
         for token, names in partial.items():
             tags = np.isin(self.tags, list(names))
             if unknown := sorted(names - set(self.tags)):
@@ -174,19 +168,19 @@ class TagCodec(Codec):
         """Return preset tags, unless `overwrite` is set, and predicted tags elsewhere."""
         if self.overwrite:
             return tags
-        old = read_docs(docs, self._ids)[:, 0]
+        old = arrays.read_docs(docs, self._ids)[:, 0]
         return np.where(old > 0, self._index.find(old), tags).astype("int32")
 
     def write(self, docs: Sequence[Doc], tags: Sequence[Tags]) -> list[Doc]:
         # NumPy is slow for arrays of a few tokens.
         all_ids = np.concatenate(tags)
-        values = np.where(all_ids[:, None] == UNKNOWN, 0, self._values[all_ids])
+        values = np.where(all_ids[:, None] == arrays.UNKNOWN, 0, self._values[all_ids])
         columns, end = list(self._ids), 0
         for doc, ids in zip(docs, tags, strict=True):
             start, end = end, end + len(ids)
             of_doc: Any = values[start:end]
             if not self.overwrite and doc.has_annotation(columns[0]):
-                old = read_doc(doc, self._ids)
+                old = arrays.read_doc(doc, self._ids)
                 of_doc = np.where(old > 0, old, of_doc)
             doc.from_array(columns, of_doc)
         return list(docs)
@@ -195,11 +189,15 @@ class TagCodec(Codec):
         return [self.tags[tag] for tag in tags.tolist()]
 
     def compare_with_gold(
-        self, tags: Tags, values: Values, lengths: Tags
-    ) -> tuple[Predictions, Bools, Bools]:
+        self, tags: Tags, values: arrays.Values, lengths: Tags
+    ) -> tuple[Predictions, arrays.Bools, arrays.Bools]:
         gold, has_unknown_label = self.encode(values, lengths)
         # A token with an unknown label is annotated. Every prediction on it is wrong.
-        return self.predictions(tags, lengths), gold == tags, (gold != UNKNOWN) | has_unknown_label
+        return (
+            self.predictions(tags, lengths),
+            gold == tags,
+            (gold != arrays.UNKNOWN) | has_unknown_label,
+        )
 
     def confidences(
         self, posterior: Potentials, predictions: Predictions, ops: Ops
