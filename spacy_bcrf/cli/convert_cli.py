@@ -15,9 +15,8 @@ from bcrf.io.text import Line, check_text, find_file, text_suffix
 from spacy_bcrf.corpora import recognition
 from spacy_bcrf.corpora.convert import RECORD_FORMATS, Reader, convert
 from spacy_bcrf.corpora.formats.brat import find_annotations
-from spacy_bcrf.corpora.formats.columns import read_columns
+from spacy_bcrf.corpora.formats.columns import read_columns, read_iob_lines
 from spacy_bcrf.corpora.formats.conllu import read_conllu
-from spacy_bcrf.corpora.formats.iob_lines import read_iob_lines
 from spacy_bcrf.corpora.formats.other_spans import normalize_tags
 from spacy_bcrf.corpora.make_doc import Align
 from spacy_bcrf.corpora.sentence import Sentence

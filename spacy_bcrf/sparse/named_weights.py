@@ -28,9 +28,6 @@ class Weight(NamedTuple):
     feature: str
     weight: float
 
-    def __repr__(self) -> str:
-        return f"Weight({self.tag}, {self.feature}: {self.weight:+.3g})"
-
 
 class Choice(NamedTuple):
     """Comparison of a token's tag with the second-best tag, its rival.
@@ -41,12 +38,6 @@ class Choice(NamedTuple):
     tag: int
     rival: int
     reasons: list[tuple[str, float]]
-
-    def __repr__(self) -> str:
-        total = sum(value for _, value in self.reasons)
-        shown = [f"{name} {value:+.2f}" for name, value in self.reasons[:3]]
-        more = ["..."] if len(self.reasons) > 3 else []
-        return f"Choice(tag {self.tag}, not {self.rival}: {total:+.2f} = {', '.join(shown + more)})"
 
 
 def name_features(chain: SparseChain, docs: Iterable[Doc], rows: NDArray) -> dict[int, str]:

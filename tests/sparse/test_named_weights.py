@@ -10,7 +10,6 @@ from bcrf.chain import CRF, viterbi
 from bcrf.linear.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.named_weights import (
-    Choice,
     Weight,
     explain_choice,
     feature_weights,
@@ -106,14 +105,6 @@ def test_reasons_add_up_to_the_difference_of_scores(chain, docs):
             assert total == pytest.approx(float(difference[0]), abs=1e-4)
             sizes = [abs(value) for _, value in choice.reasons]
             assert sizes == sorted(sizes, reverse=True)
-
-
-def test_weights_and_choices_have_short_reprs():
-    assert repr(Weight("B", "orth[0]=ab", 1.23456)) == "Weight(B, orth[0]=ab: +1.23)"
-    reasons = [("orth[0]=ab", 2.0), ("after A", -1.25), ("bias", 0.5), ("start", 0.25)]
-    shown = "orth[0]=ab +2.00, after A -1.25, bias +0.50"
-    assert repr(Choice(1, 0, reasons[:3])) == f"Choice(tag 1, not 0: +1.25 = {shown})"
-    assert repr(Choice(1, 0, reasons)) == f"Choice(tag 1, not 0: +1.50 = {shown}, ...)"
 
 
 def test_values_of_a_document_are_computed_once():
