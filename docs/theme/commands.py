@@ -18,12 +18,12 @@ from typer.models import ArgumentInfo
 
 from spacy_bcrf.cli import PANELS, app
 
-HEAD = """`docs/theme/commands.py` generates this page from the help of `python -m spacy bcrf`;
-`--help` prints all of it. `--option=value` shows a default. A command that succeeds has exit code
-0, and most print on standard error a line `next:` with a command that often follows. One that fails
-has exit code 1, for a wrong option 2, and says what is wrong. Ctrl-C has exit code 130. A file to
-write has the suffix of its kind; only a new one may have none. No input and no file of a pipeline
-is replaced."""
+HEAD = """The help of `python -m spacy bcrf`: `--help` prints all of it. `--option=value` shows a
+default. Exit codes are 0, 1 for an error, 2 for a wrong option, and 130 after Ctrl-C. Most commands
+print on standard error a line `next:` with a command that often follows. A file to write has the
+suffix of its kind; only a new one may have none. No input and no file of a pipeline is replaced, a
+config only with `--force`; a note names any other file that is. A folder to write is new or
+empty."""
 
 
 class Parameter(NamedTuple):

@@ -131,7 +131,6 @@ def convert_cli(
             drop_words=drop_words,
         )
 
-    replaces = "replaces " if output.is_file() else ""
     counts = convert(
         [(path, reader(path)) for path in paths],
         output,
@@ -149,7 +148,7 @@ def convert_cli(
     )
     if ent_key is not None and counts.tokens and not counts.scheme:
         report(f"no word has an entity tag under the key {ent_key!r} (see `convert --ent-key`)")
-    typer.echo(f"{replaces}{output}: {counts}")
+    typer.echo(f"{output}: {counts}")
     return spacy_command("bcrf", "debug", output)
 
 

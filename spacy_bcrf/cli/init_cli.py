@@ -16,7 +16,7 @@ from bcrf.io.atomic import replacing, replacing_folder
 from bcrf.io.text import text_suffix
 
 from .errors import spacy_command
-from .options import Lang
+from .options import Force, Lang
 from .paths import check_output_file, print_notes, read_corpus
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def init_cli(
         ),
     ] = None,
     labels: Annotated[str | None, Opt(help="Of --scores, as ours: GPE=LOC,DATE=O")] = None,
-    force: Annotated[bool, Opt("--force", "-F", help="Replace config and .spacy files")] = False,
+    force: Force = False,
 ) -> str:
     """
     Look at a corpus and write a training config that fits it: components for its annotation,
@@ -79,9 +79,7 @@ def init_cli(
         raise ValueError("expected --train, or --names with --texts, or --scores alone")
     if names and dev is None:
         raise ValueError("--names needs --dev: documents with all of their entities")
-    check_output_file(output, ".cfg", *corpora, dev)
-    if output.exists() and not force:
-        raise ValueError(f"{output} exists; expected another name, or --force to replace it")
+    check_output_file(output, ".cfg", *corpora, dev, keep=not force)
     check_language(lang)
     if source is not None:
         source["cache"] = str(output.parent / "scores.sqlite")
@@ -210,11 +208,9 @@ class _Parts:
 
     def _claim(self, name: str) -> Path:
         path = self.folder / name
-        check_output_file(path, ".spacy", *self.train, self.dev)
+        check_output_file(path, ".spacy", *self.train, self.dev, keep=not self.force)
         if not path.exists():
             self.new.append(path)
-        elif not self.force:
-            raise ValueError(f"{path}: exists already; expected another folder, or --force")
         return path
 
     def _join(self, corpora: Sequence[Path], name: str) -> Path:
@@ -304,7 +300,6 @@ def _find_clusters(option: str | None, raw: Path | None, folder: Path, lang: str
         read_clusters(path)  # training would find out what is wrong with it
         return path
     path = folder / "clusters.tsv"
-    check_output_file(path, ".tsv", raw)
     if path.exists():
         typer.echo(f"{path}: taken as it is")
     else:

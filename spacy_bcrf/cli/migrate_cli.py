@@ -11,7 +11,7 @@ from bcrf.linear.crfsuite_model import MAGIC
 from spacy_bcrf.pipeline.config_errors import naming
 
 from .errors import spacy_command
-from .options import Code
+from .options import Code, Force
 from .paths import check_output_file, print_notes
 
 Head = Literal["CRF", "BCRF", "MeanField", "Unstructured", "SAPO", "Perceptron", "MIRA"]
@@ -25,6 +25,7 @@ def migrate_cli(
     head: Annotated[Head | None, Opt(help="Of a config (default: BCRF)")] = None,
     code: Code = None,
     lang: Annotated[str | None, Opt("--lang", "-l", help="Of a model (default: en)")] = None,
+    force: Force = False,
 ) -> str:
     """
     Replace `ner`, `tagger` and `spancat` in a training config by `bcrf_ner`, `bcrf_tagger` and
@@ -35,12 +36,14 @@ def migrate_cli(
     """
     with source.open("rb") as file:
         is_model = file.read(len(MAGIC)) == MAGIC or source.suffix == ".crfsuite"
-    if is_model and (head is not None or code is not None):
-        raise ValueError(f"{source} is a model of CRFsuite: --head and --code are for a config")
+    if is_model and (head is not None or code is not None or force):
+        options = "--head, --code and --force are for a config"
+        raise ValueError(f"{source} is a model of CRFsuite: {options}")
     if is_model:
         return _migrate_model(source, output, lang or "en")
     if lang is not None:
         raise ValueError(f"{source} is no model of CRFsuite: its config has the language")
+    check_output_file(output, ".cfg", source, keep=not force)
     return _migrate_config(source, output, head or "BCRF", code)
 
 
@@ -49,7 +52,6 @@ def _migrate_config(config: Path, output: Path, head: str, code: Path | None) ->
 
     from spacy_bcrf.analysis.migrate import migrate_config
 
-    check_output_file(output, ".cfg", config)
     import_code(code)
     with naming(config):
         loaded = util.load_config(config, interpolate=False)

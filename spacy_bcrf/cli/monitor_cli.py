@@ -41,7 +41,7 @@ def monitor_cli(
     from .pages import render
     from .text_docs import read_texts
 
-    check_output_file(state, ".json", reference, *new)
+    check_output_file(state, ".json", reference, *new, keep=False)
     check_output_file(page, ".html", reference, *new)
     goes_on = state is not None and state.exists()
     if goes_on and reference is not None:

@@ -27,6 +27,7 @@ NewFolder = Annotated[
 TargetFolder = Annotated[Path | None, Opt("--output", "-o", help="Folder to save the pipeline to")]
 Inplace = Annotated[bool, Opt("--inplace", help="Change settings in MODEL, in place of --output")]
 Plot = Annotated[Path | None, Opt("--plot", help="File of the diagram to draw, .png")]
+Force = Annotated[bool, Opt("--force", "-F", help="Replace a config, and .spacy files of `init`")]
 Passes = Annotated[int, Opt("--passes", help="Passes over the documents", min=1)]
 
 

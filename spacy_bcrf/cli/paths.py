@@ -30,13 +30,17 @@ def check_corpus(corpus: Path) -> None:
             raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
 
 
-def check_output_file(path: Path | None, suffixes: str, *inputs: Path | None) -> None:
+def check_output_file(
+    path: Path | None, suffixes: str, *inputs: Path | None, keep: bool | None = None
+) -> None:
     """Raise ValueError for a file to write that is a folder, one of the inputs or of a pipeline.
 
     Also for a name of another kind. A new file can have no suffix, a device and a pipe any name.
 
     path, inputs: None if they are not given. suffixes: of the files that the command writes, with
-    spaces between. inputs: files, also other outputs, and folders of input files.
+    spaces between. inputs: files, also other outputs, and folders of input files. keep: whether
+    a file that exists is an error, as for configs, which people edit. None: a note names it, before
+    the command begins its work. False: it goes on from the file, or has --force.
     """
     if path is None:
         return
@@ -54,6 +58,10 @@ def check_output_file(path: Path | None, suffixes: str, *inputs: Path | None) ->
         raise ValueError(f"{path}: expected a file with the suffix {' or '.join(kinds)}")
     if path.name in PIPELINE_FILES and (path.parent / "meta.json").is_file():
         raise ValueError(f"{path}: is a file of a pipeline; expected a file in another folder")
+    if path.exists():
+        if keep:
+            raise ValueError(f"{path} exists; expected another name, or --force to replace it")
+        print_notes([f"{path} will be replaced"] * (keep is None))
 
 
 def write_report(path: Path, pages: Mapping[str, Callable[[], str]], values: Any) -> None:

@@ -69,7 +69,8 @@ def make_app_of(
 
     from .pages.lattice_page import typed_text_page
 
-    names = list(find_labelers(nlp, chosen))
+    labelers = find_labelers(nlp, chosen)
+    names = list(labelers)
     server = Server(nlp, names, limits or Limits())
     show = (lambda text: typed_text_page(nlp, names, text)) if page else None
     pipe = names[0] if len(names) == 1 else None
@@ -80,6 +81,7 @@ def make_app_of(
     try:
         RedactionStream(nlp, pipe)
     except ValueError as error:  # no promise of recall, or a component that cannot stream
-        typer.echo(f"Note: no POST /redact: {error}", err=True)
+        if any(pipe.control and pipe.control.promise == "recall" for pipe in labelers.values()):
+            typer.echo(f"Note: no POST /redact: {error}", err=True)
         return make_app(server, show, hosts)
     return make_app(server, show, hosts, redact)

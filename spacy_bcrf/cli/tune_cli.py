@@ -12,7 +12,7 @@ from bcrf.io.atomic import replacing
 from spacy_bcrf.pipeline.config_errors import naming
 
 from .errors import spacy_command
-from .options import Code, Seed, TrainingConfig
+from .options import Code, Force, Seed, TrainingConfig
 from .paths import check_output_file
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def tune_cli(
     ] = None,
     seed: Seed = 0,
     code: Code = None,
+    force: Force = False,
 ) -> str:
     """
     Search the settings of a sparse linear chain on the dev corpus of a training config: templates,
@@ -46,7 +47,7 @@ def tune_cli(
     from spacy_bcrf.analysis.tune import apply_settings, tune
 
     trials = output.with_name(f"{output.name}.trials")
-    check_output_file(output, ".cfg", config)
+    check_output_file(output, ".cfg", config, keep=not (force or trials.exists()))
     overrides = parse_config_overrides(ctx.args)
     import_code(code)
     with naming(config):

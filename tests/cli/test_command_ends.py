@@ -92,6 +92,48 @@ def test_the_files_of_a_pipeline_are_not_replaced(here, name, arguments):
     assert texts == {"precious"}
 
 
+OLD_FILES = [
+    ("audit", "data.spacy", "-o", "old.jsonl"),
+    ("audit", "data.spacy", "-o", "new.jsonl", "--page", "old.html"),
+    ("calibrate", "model", "data.spacy", "-o", "new", "--plot", "old.png"),
+    ("clusters", "none.txt", "-o", "old.tsv"),
+    ("control", "model", "data.spacy", "--plot", "old.png"),
+    ("convert", "none.conll", "old.spacy"),
+    ("curve", "data.spacy", "data.spacy", "-o", "old.json"),
+    ("explain", "model", "-o", "old.tsv"),
+    ("explain", "model", "--text", "Ann", "-o", "old.html"),
+    ("monitor", "model", "data.spacy", "--page", "old.html"),
+    ("rank", "model", "data.spacy", "-o", "old.jsonl"),
+    ("redact", "model", "data.spacy", "-o", "old.jsonl"),
+    ("redact", "model", "data.spacy", "-o", "new.jsonl", "--report", "old.html"),
+    ("report", "model", "data.spacy", "-o", "old.html"),
+    ("review", "model", "data.spacy", "-o", "old.html"),
+]
+
+
+@pytest.mark.parametrize("name, arguments", [(name, rest) for name, *rest in OLD_FILES])
+def test_a_note_names_a_file_that_is_replaced_before_the_work_begins(here, name, arguments):
+    old = next(argument for argument in arguments if argument.startswith("old"))
+    command(name)(*arguments, exit_code=1)
+    (here / old).write_text("precious")
+    ended, texts = run_among_files(here, name, arguments)
+    assert ended.stderr.startswith(f"Note: {old} will be replaced\n")
+    assert texts == {"precious"}
+
+
+@pytest.mark.parametrize(
+    "name, arguments",
+    [("init", ("-t", "data.spacy")), ("migrate", ("data.spacy",)), ("tune", ("data.spacy",))],
+)
+def test_a_config_is_replaced_by_force_alone(here, name, arguments):
+    (here / "old.cfg").write_text("precious")
+    problem = "old.cfg exists; expected another name, or --force to replace it"
+    for options, is_kept in ([], True), (["--force"], False):
+        ended, texts = run_among_files(here, name, (*arguments, "-o", "old.cfg", *options))
+        assert (problem in ended.stderr) == is_kept
+        assert texts == {"precious"}  # also by force: no input can be read
+
+
 def run_among_files(here, name, arguments):
     (here / "model").mkdir(exist_ok=True)
     for file in ("data.spacy", "notes", "all.tsv", "model/config.cfg", "model/meta.json"):

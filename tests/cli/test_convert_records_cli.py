@@ -59,10 +59,10 @@ def test_a_span_that_cuts_a_token(folder):
         "out.spacy: 2 records read = 2 in 2 docs; 2 spans = 1 entities + 1 left out (1 cut tokens);"
         " 8 tokens, 1 of them without entity annotation\n"
     )
-    result = run("cut.jsonl", "out.spacy", "--strict", exit_code=1)
+    result = run("cut.jsonl", "new.spacy", "--strict", exit_code=1)
     assert result.stdout == ""
     assert result.stderr.startswith(
-        f"{problem}\nout.spacy: not written, because `convert --strict` leaves"
+        f"{problem}\nnew.spacy: not written, because `convert --strict` leaves"
     )
     for align, entity in (("expand", "Ada"), ("split", "Ad")):
         run("cut.jsonl", "out.spacy", "--align", align, "--strict")

@@ -126,7 +126,7 @@ def test_other_files_are_replaced_by_force_alone(tmp_path):
         path.write_bytes(b"mine")
         result = run("-o", tmp_path / "c.cfg", "--train", SAMPLE / "train.conllu")
         assert result.exit_code == 1
-        assert f"{path}: exists already; expected another folder, or --force" in result.output
+        assert f"{path} exists; expected another name, or --force to replace it" in result.output
         assert [*tmp_path.iterdir()] == [path] and path.read_bytes() == b"mine"
         path.unlink()
     for path in files:

@@ -117,7 +117,8 @@ def test_options_of_the_other_source_are_errors(stock, tmp_path):
     model = tmp_path / "model.crfsuite"
     model.write_bytes(b"lCRF")
     for args, message in {
-        (model, "--head", "CRF"): "model.crfsuite is a model of CRFsuite: --head and --code are",
+        (model, "--head", "CRF"): "model.crfsuite is a model of CRFsuite: --head, --code and",
+        (model, "--force"): "model.crfsuite is a model of CRFsuite: --head, --code and",
         (stock, "--lang", "de"): "stock.cfg is no model of CRFsuite: its config has the language",
     }.items():
         assert message in migrate(*args, "--output", tmp_path / "out", exit_code=1).output

@@ -200,7 +200,7 @@ def test_errors(folder):
         file.write_text(known)
     shutil.copy("train.spacy", "dev.spacy")
     shutil.rmtree(folder / "best.cfg.trials")
-    run(*COMMAND)
+    run(*COMMAND, "--force")
     # Other documents, as many.
     docs = DocBin().from_disk("dev.spacy").get_docs(spacy.blank("xx").vocab)
     DocBin(
