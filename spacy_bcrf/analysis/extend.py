@@ -172,8 +172,10 @@ def extend(
     codec, n_tags, n_chains = labeler.codec, len(labeler.tags), labeler.codec.n_chains
     # Without the temperature, which the component keeps.
     chain = teacher_chain(labeler, docs, 1.0)
-    for example in examples:
-        codec.annotate_only(example.reference, labels)
+    # A token without a tag is unannotated, but a token without a span is outside of all labels.
+    for example in examples if codec.unit == "span" else ():
+        if codec.annotated_labels(example.reference) is None:
+            example.reference._.annotated_labels = list(labels)
     counts = sum((codec.count_layers(example) for example in examples), Counter[tuple[str, int]]())
     labeler.choose_layers(Counter({key: n for key, n in counts.items() if key[0] in labels}))
     for label in labels:

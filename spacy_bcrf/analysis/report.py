@@ -13,18 +13,11 @@ from tqdm import tqdm
 from spacy_bcrf.pipeline.codecs import Codec
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
+from . import loading
 from .compare_sources import compare_sources
 from .control.evidence import Evidence
 from .control.thresholds import measure_promises
 from .evaluation import Annotation, evaluate, read_annotations, read_gold_spans
-from .loading import (
-    check_common,
-    find_labeler,
-    make_examples,
-    make_input,
-    note_fitted,
-    note_left_out,
-)
 from .report_values import compare, describe, list_scores
 from .result import Result, as_json, make_axes, plot_reliability
 
@@ -92,12 +85,12 @@ def report(
     ValueError for documents without annotation, or without a label that a pipeline knows.
     """
     model, other_name, corpus = names
-    name, labeler = find_labeler(nlp, pipe, model)
+    name, labeler = loading.find_labeler(nlp, pipe, model)
     codec = labeler.codec
     for _, component in against.pipeline if against else ():
         if isinstance(component, SequenceLabeler) and component.codec.what == codec.what:
             component.annotate = (*dict.fromkeys((*component.annotate, "confidence")),)
-    examples = make_examples(nlp, name, gold)
+    examples = loading.make_examples(nlp, name, gold)
     references = [example.reference for example in examples]
     right = [read_gold_spans(codec, doc) for doc in references]
     counts = Counter(span.label for of_doc in right for span in of_doc)
@@ -107,7 +100,7 @@ def report(
             f"{corpus}: none of the {len(references):,} documents has {codec.what}, which {who} "
             "predicts"
         )
-    check_common(labeler, examples)
+    loading.check_common(labeler, examples)
     with_posteriors = _add_posteriors(labeler, examples, right) if codec.unit == "span" else right
     # Before `pipe`: entities that a document has are certain.
     promises = measure_promises(labeler, examples)
@@ -118,7 +111,7 @@ def report(
     predicted = _read(labeler.pipe(eg.predicted for eg in examples), codec, len(examples))
     others = None
     if against is not None:
-        inputs = [make_input(against, doc) for doc in references]
+        inputs = [loading.make_input(against, doc) for doc in references]
         others = _read(against.pipe(inputs), codec, len(inputs))
         other_labels = {span.label for spans in others for span in spans}
         _check_other(other_name, corpus, other_labels, gold_labels, codec.what)
@@ -129,7 +122,7 @@ def report(
     evaluations = [one]
     texts = [doc.text for doc in references]
     notes = list(describe_labels(who, gold_labels - {*labeler.labels}))
-    notes += note_fitted(labeler, references) if promises else []
+    notes += loading.note_fitted(labeler, references) if promises else []
     pairs = [(eg.predicted, eg.reference) for eg in examples if codec.unit != "word"]
     if n_other := sum([t.idx for t in own] != [t.idx for t in given] for own, given in pairs):
         notes.append(
@@ -166,7 +159,7 @@ def report(
             **compare(one, other, texts, resamples, seed),
         }
     for system, evaluation in zip((who, other_name), evaluations, strict=False):
-        notes += note_left_out(evaluation.n_left_out, system)
+        notes += loading.note_left_out(evaluation.n_left_out, system)
     return Report(as_json(values))
 
 

@@ -6,17 +6,9 @@ from typing import Annotated, Any
 import typer
 from spacy.cli._util import Arg, Opt
 
+from . import paths
 from .errors import spacy_command
 from .options import Lang, PipeName, Plot, Seed
-from .paths import (
-    check_corpus,
-    check_output_file,
-    check_plot,
-    draw,
-    print_notes,
-    read_corpus,
-    write_json,
-)
 
 
 def curve_cli(
@@ -39,11 +31,11 @@ def curve_cli(
     from spacy_bcrf.analysis.loading import note_shared
 
     for corpus in (train, dev):
-        check_corpus(corpus)
-    check_output_file(output, ".json", train, dev, config)
-    check_plot(plot, train, dev, config)
-    gold, held_out = ([doc for doc in read_corpus(path) if len(doc)] for path in (train, dev))
-    print_notes(note_shared(held_out, gold, str(dev), str(train)))
+        paths.check_corpus(corpus)
+    paths.check_output_file(output, ".json", train, dev, config)
+    paths.check_plot(plot, train, dev, config)
+    gold, held_out = ([doc for doc in paths.read_corpus(path) if len(doc)] for path in (train, dev))
+    paths.print_notes(note_shared(held_out, gold, str(dev), str(train)))
     names: Any = {"corpus": str(train), "dev_corpus": str(dev)}
     found = learning_curve(
         gold, held_out, config, pipe, repeats=repeats, lang=lang, seed=seed, **names
@@ -51,8 +43,8 @@ def curve_cli(
     typer.echo("\n".join(found.lines()))
     typer.echo(found.summary)
     if output is not None:
-        write_json(output, found.to_json())
-    draw(found, plot)
+        paths.write_json(output, found.to_json())
+    paths.draw(found, plot)
     if found.is_flat:
         step = spacy_command("bcrf", "audit", train, "--output", "audit.jsonl")
         return f"look for label errors: {step}"

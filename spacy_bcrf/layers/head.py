@@ -7,14 +7,7 @@ import numpy as np
 from thinc.api import Model, Relu
 from thinc.types import Floats2d
 
-from bcrf.chain import Potentials
-from bcrf.chain.label_resize import (
-    extend_chains,
-    extend_rows,
-    extend_square,
-    matching_tags,
-    outside_bias,
-)
+from bcrf.chain import Potentials, label_resize
 from bcrf.chain.potentials import boundaries, check_numbers
 from bcrf.chain.side_by_side import join_chains, split_chains
 from bcrf.kernels import Array
@@ -177,7 +170,9 @@ def resize_head(
     ValueError if nO is smaller than the number of tags.
     """
     old = model.maybe_get_dim("nO")
-    matching = matching_tags(model.name, nO if old is None else old, nO, tags_per_label)
+    matching = label_resize.matching_tags(
+        model.name, nO if old is None else old, nO, tags_per_label
+    )
     if n_chains > 1:
         model.attrs["n_chains"] = n_chains
     if not len(matching) or not model.has_param("W"):
@@ -191,22 +186,26 @@ def resize_head(
         pairwise = layers[_PAIRWISE] = Pairwise(old_pairwise.get_dim("nH"), nO, nI)
         for name in old_pairwise.param_names:
             value = old_pairwise.get_param(name)
-            pairwise.set_param(name, extend_square(xp, value, matching) if name == "V" else value)
+            pairwise.set_param(
+                name, label_resize.extend_square(xp, value, matching) if name == "V" else value
+            )
     # The hidden layer has no parameters by tag. It stays, with its state in the optimizer.
     new = _make_model(model.name, {"nO": nO, "nI": nI}, dict(model.attrs), list(layers.values()))
     for name in model.param_names:
         value = model.get_param(name)
         if n_chains == 1:
-            extend = extend_square if name == "transitions" else extend_rows
+            extend = (
+                label_resize.extend_square if name == "transitions" else label_resize.extend_rows
+            )
             value = extend(xp, value, matching)
         elif name != "transitions":
-            value = extend_chains(xp, value, len(matching))
+            value = label_resize.extend_chains(xp, value, len(matching))
             if name == "b":
                 shared = model.get_param("transitions")
                 # The hidden layer of `Pairwise` has values from -1 to 1.
                 by_edge: list[Array] = [p.get_param("V") for p in model.layers if p.has_param("V")]
                 by_edge = [abs(V).sum(axis=2) for V in by_edge]
-                value[old :: len(shared)] = outside_bias(shared, *by_edge)
+                value[old :: len(shared)] = label_resize.outside_bias(shared, *by_edge)
         new.set_param(name, value)
     for node in new.walk():
         node.ops = model.ops

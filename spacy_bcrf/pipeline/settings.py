@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
@@ -81,6 +81,12 @@ class Control:
         for label, threshold in zip(self.labels, self.thresholds, strict=True):
             if not is_number(threshold, 0, 1) or (is_open and not threshold):
                 raise ValueError(f"the threshold of {label} must be {expected}, got {threshold!r}")
+
+    def by_group(self) -> Iterator[tuple[list[str], float, float]]:
+        """Yield the labels of each promise, its value and its threshold."""
+        for group in sorted(set(self.groups)):
+            at = [i for i, of_label in enumerate(self.groups) if of_label == group]
+            yield [self.labels[i] for i in at], self.values[at[0]], self.thresholds[at[0]]
 
     def by_label(self, labels: Iterable[str], default: float) -> NDArray[np.float64]:
         known = dict(zip(self.labels, self.thresholds, strict=True))

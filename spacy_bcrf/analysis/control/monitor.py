@@ -350,12 +350,10 @@ def _needed(labeler: SequenceLabeler, spans: Spans) -> tuple[list[str], int | No
     if promise is None or not promise.values:
         return [], None
     kind, loss = promise.promise, Loss(promise.unit, promise.max_units)
-    groups = sorted(set(promise.groups))
+    level = (1 - promise.confidence) / len(set(promise.groups))
     numbers, names = [], []
-    for group in groups:
-        labels = [x for x, g in zip(promise.labels, promise.groups, strict=True) if g == group]
-        value = promise.values[promise.groups.index(group)]
-        of_group = Promise(tuple(labels), value, (1 - promise.confidence) / len(groups))
+    for labels, value, _ in promise.by_group():
+        of_group = Promise(tuple(labels), value, level)
         names.append(show_promise(kind, value, loss.unit, labels))
         budgets = split_level(kind, of_group)
         ids = [labeler.labels.index(label) for label in labels]

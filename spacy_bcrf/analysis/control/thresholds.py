@@ -163,15 +163,12 @@ def measure_promises(labeler: Any, examples: Sequence[Example]) -> list[dict[str
     loss = Loss(promise.unit, promise.max_units)
     evidence = _try_evidence(labeler, examples, promise.promise)
     found = []
-    for group in sorted(set(promise.groups)):
-        at = [i for i, of_label in enumerate(promise.groups) if of_label == group]
-        labels = [promise.labels[i] for i in at]
-        row = {"kind": promise.promise, "labels": labels, "promised": promise.values[at[0]]}
+    for labels, value, threshold in promise.by_group():
+        row = {"kind": promise.promise, "labels": labels, "promised": value}
         row |= {"unit": loss.unit, "documents": 0, "reached": None, "low": None, "high": None}
         units = None if evidence is None else evidence.of(labels)
         if units is not None and len(units.docs):
-            thresholds = np.array([promise.thresholds[at[0]]], dtype="float64")
-            counts = count_units(promise.promise, units, thresholds)
+            counts = count_units(promise.promise, units, np.array([threshold], dtype="float64"))
             row |= _reached(counts.take(counts.total[:, 0] > 0), loss)
         found.append(row)
     return found

@@ -134,10 +134,6 @@ class Codec(Protocol):
         """Return the labels that a gold document annotates; None for all labels."""
         return None
 
-    def annotate_only(self, doc: Doc, labels: Sequence[str]) -> None:
-        """Record the labels that a gold document annotates, if it records none."""
-        raise NotImplementedError(f"{self.what} annotate all labels")
-
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return gold annotation aligned with the predicted tokens, and problems by example."""
 

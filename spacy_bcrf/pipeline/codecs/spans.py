@@ -143,10 +143,6 @@ class PartialSpanCodec(SpanCodec):
     def annotated_labels(self, doc: Doc) -> Collection[str] | None:
         return read_annotated_labels(doc)
 
-    def annotate_only(self, doc: Doc, labels: Sequence[str]) -> None:
-        if read_annotated_labels(doc) is None:
-            doc._.annotated_labels = list(labels)
-
     def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
         return read_partial_annotation(examples, *self._keys)
 

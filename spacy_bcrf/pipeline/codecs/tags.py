@@ -101,9 +101,6 @@ class TagCodec(Codec):
         """Return None: a tag has no length."""
         return None
 
-    def annotate_only(self, doc: Doc, labels: Sequence[str]) -> None:
-        """Do nothing: a token without a tag is unannotated."""
-
     def read_gold(self, examples: Sequence[Example]) -> tuple[arrays.Values, dict[int, str]]:
         """Return the gold attribute values (N, 1), and problems by example."""
         return arrays.read_gold(
