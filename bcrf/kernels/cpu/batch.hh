@@ -245,16 +245,13 @@ template <class R> class Buffer {
 };
 
 // Return the tag at which the cumulative weight exceeds `share` of the total.
-template <class Weight> int pick_tag(int tags, double share, Weight weight) {
-    double left = 0;
-    for (int t = 0; t < tags; ++t) left += weight(t);
-    left *= share;
+template <class R> int pick_tag(const R* weights, int tags, double share) {
+    double left = share * std::accumulate(weights, weights + tags, 0.0);
     int last = 0;
-    for (int t = 0; t < tags; ++t) {
-        const double w = weight(t);
-        if (!(w > 0)) continue;
+    for (int t = 0; t < tags && left >= 0; ++t) {
+        if (!(weights[t] > 0)) continue;
         last = t;
-        if ((left -= w) < 0) break;
+        left -= weights[t];
     }
     return last;
 }

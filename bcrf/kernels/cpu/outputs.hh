@@ -165,8 +165,7 @@ template <class L, class N> class Posterior {
             for (int j = 0; j < out_.n; ++j) {
                 const size_t here = j * tokens_ + s.first + i;
                 weigh(last ? nullptr : matrix + size_t(out_.labels[here + 1]) * width_);
-                out_.labels[here] =
-                    pick_tag(tags_, out_.uniform[here], [&](int t) { return double(weights_[t]); });
+                out_.labels[here] = pick_tag(weights_.data(), tags_, out_.uniform[here]);
             }
         }
     }

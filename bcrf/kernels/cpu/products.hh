@@ -40,22 +40,6 @@ BCRF_INLINE void product_block(const R* const* x, size_t step, const R* k, int t
             visit(r, first + c, WAYS == 2 ? N::join(total[0][r][c], total[WAYS - 1][r][c]) : total[0][r][c]);
 }
 
-// Call run(n) for 1 <= n <= MOST as a std::integral_constant.
-template <int MOST, class Run> BCRF_INLINE void with_constant(int n, Run run) {
-    if constexpr (MOST > 1)
-        if (n < MOST) return with_constant<MOST - 1>(n, run);
-    run(std::integral_constant<int, MOST>());
-}
-
-// Call run(n, at) for blocks of n <= MOST places from `at` on; n is a std::integral_constant. The last
-// two blocks have similar sizes, because a block of one place leaves execution units idle.
-template <int MOST, class Run> BCRF_INLINE void for_blocks(int size, Run run) {
-    for (int left = size, step; left > 0; left -= step) {
-        step = left <= MOST ? left : left < 2 * MOST ? (left + 1) / 2 : MOST;
-        with_constant<MOST>(step, [&](auto n) BCRF_INLINE_LAMBDA { run(n, size - left); });
-    }
-}
-
 // Call visit(r, v, sum) with each vector of x[r] K, for ROWS rows x. K is (tags, width), where width is a whole number
 // of vectors.
 template <class N, int ROWS, class R, class Visit>

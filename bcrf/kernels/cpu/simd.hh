@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <type_traits>
 #include <utility>
 
 #include "batch.hh"
@@ -142,6 +143,22 @@ template <class R> BCRF_INLINE Vec<R> lane_maxima(Vec<R> v) {
 template <class R> BCRF_INLINE R sum(Vec<R> v) { return lane_sums<R>(v)[0]; }
 
 template <class R> BCRF_INLINE R maximum(Vec<R> v) { return lane_maxima<R>(v)[0]; }
+
+// Call run(n) for 1 <= n <= MOST as a std::integral_constant.
+template <int MOST, class Run> BCRF_INLINE void with_constant(int n, Run run) {
+    if constexpr (MOST > 1)
+        if (n < MOST) return with_constant<MOST - 1>(n, run);
+    run(std::integral_constant<int, MOST>());
+}
+
+// Call run(n, at) for blocks of n <= MOST places from `at` on; n is a std::integral_constant. The last
+// two blocks have similar sizes, because a block of one place leaves execution units idle.
+template <int MOST, class Run> BCRF_INLINE void for_blocks(int size, Run run) {
+    for (int left = size, step; left > 0; left -= step) {
+        step = left <= MOST ? left : left < 2 * MOST ? (left + 1) / 2 : MOST;
+        with_constant<MOST>(step, [&](auto n) BCRF_INLINE_LAMBDA { run(n, size - left); });
+    }
+}
 
 // Return 1 / sqrt(x). Some instruction sets have an approximation for floats, which one Newton step refines.
 // The result for 0 is infinite or NaN.

@@ -43,7 +43,6 @@ inline std::vector<std::vector<Segment>> blocks(const int* lengths, int size) {
 class BlockOfRows {
     const Stack& stack_;
     Buffer<float> now_, next_;
-    size_t capacity_ = 0;
     std::vector<RowPair> pairs_;
 
   public:
@@ -56,12 +55,8 @@ class BlockOfRows {
         size_t n = 0;
         for (const Segment& s : segments) n += s.last - s.first + 2 * margin;
         // A pair of one row reads one row more.
-        const size_t needed = (n + 1) * std::max(stride_in, stride);
-        if (needed > capacity_) {
-            now_ = Buffer<float>(needed);
-            next_ = Buffer<float>(needed);
-            capacity_ = needed;
-        }
+        now_ = Buffer<float>((n + 1) * std::max(stride_in, stride));
+        next_ = Buffer<float>((n + 1) * std::max(stride_in, stride));
         float* to = now_;
         for (const Segment& s : segments)
             for (int i = s.first - margin; i < s.last + margin; ++i, to += stride_in) {
@@ -122,19 +117,23 @@ class BlockOfRows {
     }
 };
 
+// Call task(i) for 0 <= i < n, in several threads.
+template <class Task> void for_each_task(size_t n, int threads, const Task& task) {
+    std::atomic<size_t> next{0};
+    in_threads(int(std::min(size_t(threads), n)), [&] {
+        FlushDenormals denormals;
+        for (size_t i = next++; i < n; i = next++) {
+            check_signals();
+            task(i);
+        }
+    });
+}
+
 // Compute out (N, width) of documents that have rows x (N, width_in).
 inline void predict(const Stack& stack, const float* x, const int* lengths, int size, float* out,
                     int threads) {
     const auto all = blocks(lengths, size);
-    std::atomic<size_t> next{0};
-    in_threads(int(std::min(size_t(threads), all.size())), [&] {
-        FlushDenormals denormals;
-        BlockOfRows block(stack);
-        for (size_t i = next++; i < all.size(); i = next++) {
-            check_signals();
-            block.predict(all[i], x, out);
-        }
-    });
+    for_each_task(all.size(), threads, [&](size_t i) { BlockOfRows(stack).predict(all[i], x, out); });
 }
 
 }  // namespace BCRF_TARGET

@@ -39,18 +39,6 @@ class Dropout {
     }
 };
 
-// Call task(i) for 0 <= i < n, in several threads.
-template <class Task> void for_each_task(size_t n, int threads, const Task& task) {
-    std::atomic<size_t> next{0};
-    in_threads(int(std::min(size_t(threads), n)), [&] {
-        FlushDenormals denormals;
-        for (size_t i = next++; i < n; i = next++) {
-            check_signals();
-            task(i);
-        }
-    });
-}
-
 // Return the rows of a trace that layer l computes: the rows of the documents, and the rows of their
 // margins that later layers read. Panels of PANEL rows are parts of this list.
 inline std::vector<size_t> rows_of(const Trace& trace, const StackShape& shape, int l) {

@@ -4,71 +4,36 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <vector>
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
 
 #include "../../shared/precision.hh"
 #include "../batch.hh"
 
 namespace bcrf {
 
-// A growing table of floats, initially zero. It uses huge pages if the system has them: access is
-// random, and with small pages address translation would dominate.
+// A growing table of floats, initially zero.
 class Table {
-    float* data_ = nullptr;
+    Buffer<float> data_;
     size_t rows_ = 0, capacity_ = 0, stride_;
-    static constexpr size_t PAGE = size_t(1) << 21;
-
-    void reserve(size_t rows) {
-        if (rows <= capacity_) return;
-        if (rows > std::numeric_limits<size_t>::max() / 4 / sizeof(float) / stride_)
-            throw std::bad_alloc();
-        const size_t wanted = rows > 2 * capacity_ ? rows : 2 * capacity_;
-        const size_t bytes = (wanted * stride_ * sizeof(float) + PAGE - 1) / PAGE * PAGE;
-#if defined(_WIN32)
-        auto* data = static_cast<float*>(_aligned_malloc(bytes, 64));
-#else
-        auto* data = static_cast<float*>(std::aligned_alloc(PAGE, bytes));
-#endif
-        if (!data) throw std::bad_alloc();
-#if defined(__linux__)
-        madvise(data, bytes, MADV_HUGEPAGE);
-#endif
-        if (rows_) std::memcpy(data, data_, rows_ * stride_ * sizeof(float));
-        std::memset(data + rows_ * stride_, 0, bytes - rows_ * stride_ * sizeof(float));
-        release();
-        data_ = data;
-        capacity_ = bytes / (stride_ * sizeof(float));
-    }
-
-    void release() {
-#if defined(_WIN32)
-        _aligned_free(data_);
-#else
-        std::free(data_);
-#endif
-    }
 
   public:
     explicit Table(size_t stride) : stride_(stride) {}
-    Table(const Table&) = delete;
-    Table& operator=(const Table&) = delete;
-    ~Table() { release(); }
 
     void resize(size_t rows) {
-        reserve(rows);
-        rows_ = rows > rows_ ? rows : rows_;
+        if (rows > std::numeric_limits<size_t>::max() / 4 / sizeof(float) / stride_) throw std::bad_alloc();
+        if (rows > capacity_) {
+            const size_t wanted = std::max(rows, 2 * capacity_);
+            Buffer<float> grown(wanted * stride_);
+            std::copy_n(data_.data(), rows_ * stride_, grown.data());
+            data_ = std::move(grown);
+            capacity_ = wanted;
+        }
+        rows_ = std::max(rows, rows_);
     }
-    void clear() {
-        if (rows_) std::memset(data_, 0, rows_ * stride_ * sizeof(float));
-    }
+    void clear() { std::fill_n(data_.data(), rows_ * stride_, 0.f); }
     size_t rows() const { return rows_; }
-    float* row(size_t i) { return data_ + i * stride_; }
-    const float* row(size_t i) const { return data_ + i * stride_; }
+    float* row(size_t i) { return data_.data() + i * stride_; }
+    const float* row(size_t i) const { return data_.data() + i * stride_; }
 };
 
 enum class Objective { crf, bcrf, mean_field, sapo, perceptron, mira };

@@ -172,8 +172,7 @@ class Online {
     void prefetch_payments(int i) {
         rows_.prefetch_rows(m_.v, i);
         rows_.prefetch_rows(m_.paid, i);
-        if (m_.options.adagrad) rows_.prefetch_rows(m_.squares, i);
-        if (m_.options.averaged) rows_.prefetch_rows(m_.late, i);
+        prefetch_changes(i);
     }
 
     // Shrink the weights, after the gradient step as in Algorithm 1 of Sun et al.

@@ -1,8 +1,7 @@
 // Sums and updates of rows of the weight table.
 #pragma once
 
-#include "../batch.hh"
-#include "../target.hh"
+#include "../simd.hh"
 #include "model.hh"
 
 namespace bcrf {
@@ -18,63 +17,31 @@ BCRF_INLINE Lane load_lane(const float* p) {
     return v;
 }
 
-// Set out[0 : 8 * N] to the sum of n rows. row(k): the k-th, from its first column of these on.
-template <int N, class Row> BCRF_INLINE void sum_block(float* out, std::int64_t n, Row row) {
-    Lane total[N];
-    for (int k = 0; k < N; ++k) total[k] = Lane{};
-    for (std::int64_t r = 0; r < n; ++r) {
-        const float* at = row(r);
-        for (int k = 0; k < N; ++k) total[k] = total[k] + load_lane(at + 8 * k);
-    }
-    std::memcpy(out, total, sizeof total);
-}
-
 // Set out (stride) to the sum of n rows. row(k): the k-th.
 template <class Row> BCRF_INLINE void sum_rows(float* out, size_t stride, std::int64_t n, Row row) {
-    for (size_t at = 0; at < stride;) {
-        const size_t left = (stride - at) / 8, step = left < 6 ? left : 6;
-        const auto from = [&](std::int64_t r) { return row(r) + at; };
-        switch (step) {
-            case 1: sum_block<1>(out + at, n, from); break;
-            case 2: sum_block<2>(out + at, n, from); break;
-            case 3: sum_block<3>(out + at, n, from); break;
-            case 4: sum_block<4>(out + at, n, from); break;
-            case 5: sum_block<5>(out + at, n, from); break;
-            default: sum_block<6>(out + at, n, from);
+    for_blocks<6>(int(stride / 8), [&](auto count, int first) BCRF_INLINE_LAMBDA {
+        Lane total[count.value] = {};
+        for (std::int64_t r = 0; r < n; ++r) {
+            const float* from = row(r) + 8 * first;
+            for (int k = 0; k < count.value; ++k) total[k] += load_lane(from + 8 * k);
         }
-        at += 8 * step;
-    }
-}
-
-// Add change[0 : 8 * N] to each of n rows.
-template <int N>
-BCRF_INLINE void add_block(float* table, size_t stride, const int* rows, int n, const float* change) {
-    Lane by[N];
-    for (int k = 0; k < N; ++k) by[k] = load_lane(change + 8 * k);
-    for (int r = 0; r < n; ++r) {
-        float* row = table + rows[r] * stride;
-        for (int k = 0; k < N; ++k) {
-            const Lane sum = load_lane(row + 8 * k) + by[k];
-            std::memcpy(row + 8 * k, &sum, sizeof sum);
-        }
-    }
+        std::memcpy(out + 8 * first, total, sizeof total);
+    });
 }
 
 // Add change (stride) to each of n rows.
 inline void add_to_rows(float* table, size_t stride, const int* rows, int n, const float* change) {
-    size_t left = stride / 8;
-    while (left) {
-        const size_t step = left < 4 ? left : 4;
-        switch (step) {
-            case 1: add_block<1>(table, stride, rows, n, change); break;
-            case 2: add_block<2>(table, stride, rows, n, change); break;
-            case 3: add_block<3>(table, stride, rows, n, change); break;
-            default: add_block<4>(table, stride, rows, n, change);
+    for_blocks<4>(int(stride / 8), [&](auto count, int first) BCRF_INLINE_LAMBDA {
+        Lane by[count.value];
+        for (int k = 0; k < count.value; ++k) by[k] = load_lane(change + 8 * (first + k));
+        for (int r = 0; r < n; ++r) {
+            float* row = table + rows[r] * stride + 8 * first;
+            for (int k = 0; k < count.value; ++k) {
+                const Lane sum = load_lane(row + 8 * k) + by[k];
+                std::memcpy(row + 8 * k, &sum, sizeof sum);
+            }
         }
-        change += 8 * step;
-        table += 8 * step;
-        left -= step;
-    }
+    });
 }
 
 // The rows of weights of a sequence.

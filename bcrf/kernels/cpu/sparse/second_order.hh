@@ -182,24 +182,19 @@ inline void keep_tags(const Sequence<float>& s, const float* marginals, const in
     for (int i = 0; i < s.length; ++i)
         for (size_t t = 0; t < T; ++t)
             keep[i * T + t] = marginals[i * T + t] >= least || size_t(best[i]) == t;
-    const auto reaches = [&](int i, int u, int v) {
-        return keep[i * T + u] && keep[(i + 1) * T + v] &&
-               s.edge(i)[size_t(u) * T + v] > -infinity<float>;
+    const auto reaches = [&](int i, size_t u, size_t v) {
+        return keep[i * T + u] && keep[(i + 1) * T + v] && s.edge(i)[u * T + v] > -infinity<float>;
     };
-    for (int i = 1; i < s.length; ++i)
-        for (size_t v = 0; v < T; ++v) {
-            if (!keep[i * T + v]) continue;
+    const auto prune = [&](int i, bool forward) {
+        for (size_t t = 0; t < T; ++t) {
             bool any = false;
-            for (size_t u = 0; u < T; ++u) any = any || reaches(i - 1, int(u), int(v));
-            keep[i * T + v] = any;
+            for (size_t u = 0; u < T && keep[i * T + t] && !any; ++u)
+                any = forward ? reaches(i - 1, u, t) : reaches(i, t, u);
+            keep[i * T + t] = any;
         }
-    for (int i = s.length - 2; i >= 0; --i)
-        for (size_t u = 0; u < T; ++u) {
-            if (!keep[i * T + u]) continue;
-            bool any = false;
-            for (size_t v = 0; v < T; ++v) any = any || reaches(i, int(u), int(v));
-            keep[i * T + u] = any;
-        }
+    };
+    for (int i = 1; i < s.length; ++i) prune(i, true);
+    for (int i = s.length - 2; i >= 0; --i) prune(i, false);
     kept.load(s.length, s.tags, [&](int i, int t) { return keep[size_t(i) * T + t] != 0; });
 }
 
