@@ -239,7 +239,7 @@ class CRF(BaseEstimator):
 
     def _predict_marginals(self, X: Any) -> Iterator[list[dict[str, float]]]:
         names = self.labels()
-        for potentials in self._potentials(X, "float64"):
+        for potentials in self._potentials(X):
             rows = Chain().marginals(potentials).unary.tolist()
             found = [dict(zip(names, row, strict=True)) for row in rows]
             end = 0
@@ -258,21 +258,17 @@ class CRF(BaseEstimator):
             raise ValueError("there is no labeled token to score")
         return sum(right) / len(right)
 
-    def _potentials(self, X: Any, dtype: str = "float32") -> Iterator[Potentials]:
-        """Yield the potentials of a number of sequences at a time."""
-        from bcrf.kernels.sparse import score, score_values
+    def _potentials(self, X: Any) -> Iterator[Potentials]:
+        """Yield the potentials of a number of sequences at a time, float64."""
+        from bcrf.kernels.sparse import score_values
 
         labels, attributes, weights = self._fitted()
         n_tags, constraints = len(labels), self._constraints(labels)
         X = _list("X", X)
         for first in range(0, len(X), _BLOCK):
             batch = attributes.read(X[first : first + _BLOCK])
-            if weights.dtype == "float32" and batch.values is None:
-                features = batch.rows, batch.starts, batch.lengths
-                unary: NDArray = score(weights, n_tags, *features).astype(dtype)
-            else:
-                unary = score_values(weights, n_tags, *batch)
-            transitions = np.ascontiguousarray(weights[:n_tags, :n_tags], unary.dtype)
+            unary = score_values(weights, n_tags, *batch)
+            transitions = np.ascontiguousarray(weights[:n_tags, :n_tags], "float64")
             # The weights are finite, but values can be too large.
             make = Potentials.unchecked if batch.values is None else Potentials
             yield make(unary, transitions, batch.lengths).constrain(constraints)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bcrf.chain import CRF, Constraints, Potentials
+from bcrf.chain.potentials import boundaries
 
 from .crfsuite_attributes import Batch, find_starts
 
@@ -39,9 +40,7 @@ class CorpusLoss:
         values = None if batch.values is None else batch.values[order]
         size = np.array([self.n_attributes], "int32")
         self._transposed = Batch(tokens[order], find_starts(counts), values, size)
-        filled = batch.lengths[batch.lengths > 0]
-        self._last = filled.cumsum(dtype="int64") - 1
-        self._first = self._last - filled + 1
+        self._first, self._last = boundaries(batch.lengths)
 
     def zeros(self) -> NDArray[np.float32]:
         """Return weights of 0."""

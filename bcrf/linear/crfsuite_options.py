@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 from .lbfgs import LBFGSSettings
@@ -12,31 +13,21 @@ OBJECTIVES = {"online": "crf", "ap": "perceptron", "pa": "mira"}
 RATE = 0.3
 """Learning rate of AdaGrad for "online"."""
 
-# The parameters of each algorithm of CRFsuite that change the result, and those that tell its
-# optimizer how to find it.
-_LEARNING = {
+_PARAMETERS = {
     "online": {"max_iterations"},
     "lbfgs": {
         *("c1", "c2", "max_iterations", "num_memories", "epsilon", "period", "delta"),
-        "max_linesearch",
+        *("linesearch", "max_linesearch"),
     },
-    "l2sgd": {"c2", "max_iterations", "period", "delta"},
-    "ap": {"max_iterations"},
-    "pa": {"max_iterations", "pa_type", "c", "error_sensitive", "averaging"},
-    "arow": {"max_iterations", "variance", "gamma"},
-}
-_SEARCH = {
-    "online": set(),
-    "lbfgs": {"linesearch"},
     "l2sgd": {
-        *("calibration_eta", "calibration_rate", "calibration_samples"),
-        *("calibration_candidates", "calibration_max_trials"),
+        *("c2", "max_iterations", "period", "delta", "calibration_eta", "calibration_rate"),
+        *("calibration_samples", "calibration_candidates", "calibration_max_trials"),
     },
-    "ap": {"epsilon"},
-    "pa": {"epsilon"},
-    "arow": {"epsilon"},
+    "ap": {"max_iterations", "epsilon"},
+    "pa": {"max_iterations", "epsilon", "pa_type", "c", "error_sensitive", "averaging"},
+    "arow": {"max_iterations", "epsilon", "variance", "gamma"},
 }
-_ALL = set().union(*_LEARNING.values(), *_SEARCH.values())
+_ALL = set().union(*_PARAMETERS.values())
 
 
 def read_settings(parameters: Mapping[str, Any]) -> OnlineSettings | LBFGSSettings:
@@ -48,12 +39,12 @@ def read_settings(parameters: Mapping[str, Any]) -> OnlineSettings | LBFGSSettin
     given = {name for name in _ALL if parameters[name] is not None}
     algorithm = parameters["algorithm"]
     if algorithm is None:
-        algorithm = "online" if given <= _LEARNING["online"] else "lbfgs"
-    if algorithm not in _LEARNING or algorithm == "arow":
+        algorithm = "online" if given <= _PARAMETERS["online"] else "lbfgs"
+    if algorithm not in _PARAMETERS or algorithm == "arow":
         raise ValueError(
             f"algorithm={algorithm!r} has no counterpart; use one of lbfgs, l2sgd, ap, pa"
         )
-    taken = _LEARNING[algorithm] | _SEARCH[algorithm]
+    taken = _PARAMETERS[algorithm]
     for name in sorted(given - taken):
         raise ValueError(
             f"{name} is no parameter of algorithm={algorithm!r}; it has {', '.join(sorted(taken))}"
@@ -68,7 +59,8 @@ def read_settings(parameters: Mapping[str, Any]) -> OnlineSettings | LBFGSSettin
     if passes is not None and passes < 1:
         raise ValueError(f"max_iterations must be at least 1, got {passes}")
     if algorithm not in OBJECTIVES:
-        return LBFGSSettings(**{name: parameters[name] for name in given & _LEARNING[algorithm]})
+        known = given & {field.name for field in fields(LBFGSSettings)}
+        return LBFGSSettings(**{name: parameters[name] for name in known})
     objective: Any = OBJECTIVES[algorithm]
     with own_names():
         return OnlineSettings(

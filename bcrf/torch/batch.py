@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from bcrf import chain
+from bcrf.chain.potentials import boundaries
 from bcrf.io.extras import require
 from bcrf.kernels import Array, array_module
 from bcrf.kernels.native import pad_rows, take_padded
@@ -47,7 +48,8 @@ class Batch:
         unary, edges = self.take(scores.emissions), as_array(scores.transitions)
         if edges.ndim == 4:
             edges = self.take(scores.transitions)
-        for x, tokens in (scores.start, self.starts), (scores.end, self.ends):
+        ends = boundaries(self.lengths)
+        for x, tokens in zip((scores.start, scores.end), ends, strict=True):
             if x is not None:
                 unary[tokens] += as_array(x)
         self.potentials = chain.Potentials(unary, edges, self.lengths)
@@ -74,7 +76,7 @@ class Batch:
             last = None if end is None else end.detach().numpy()
             on = None if mask is None else mask.numpy()
             if on is not None:
-                on = (on if on.dtype == bool else on != 0).view("uint8")
+                on = (on if on.dtype == bool else on != 0).view(np.uint8)
             gold = tags.numpy() if tags is not None and is_plain else None
             if not self.batch_first:
                 padded = padded.swapaxes(0, 1)
@@ -125,16 +127,6 @@ class Batch:
         grid = grid if self.batch_first else grid.T
         return grid[xp.arange(grid.shape[1]) < self.lengths[:, None]]
 
-    @lazy
-    def ends(self) -> Array:
-        """The flat index of each sequence's last token."""
-        return self.lengths.cumsum() - 1
-
-    @lazy
-    def starts(self) -> Array:
-        """The flat index of each sequence's first token."""
-        return self.ends - self.lengths + 1
-
     def take(self, padded: Tensor) -> Array:
         """Return a copy (N, ...) of the tokens' rows of a padded tensor."""
         rows = as_array(padded)
@@ -159,7 +151,7 @@ class Batch:
             sequence = self.potentials.sequence_of(token)
             raise ValueError(
                 f"tags has {int(gold[token])} in sequence {sequence} at step "
-                f"{token - int(self.starts[sequence])}; tags go from 0 to {n_tags - 1}, "
+                f"{token - int(self.potentials.starts[sequence])}; tags go from 0 to {n_tags - 1}, "
                 f"{UNKNOWN} is unknown"
             )
         gold[gold == UNKNOWN] = -1
@@ -179,7 +171,7 @@ class Batch:
         else:
             unary = unary * factor
             padded = self.pad(unary)
-            ends = self.xp.stack([unary[at].sum(axis=0) for at in (self.starts, self.ends)])
+            ends = self.xp.stack([unary[at].sum(axis=0) for at in boundaries(self.lengths)])
         return tuple(map(as_tensor, (padded, edges, *ends)))
 
     def weigh(

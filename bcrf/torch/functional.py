@@ -6,7 +6,7 @@ from torch import Tensor
 from bcrf import chain
 
 from .batch import Batch, Scores
-from .operators import decode_to_lists, describe, query
+from .operators import describe, query
 
 
 def widen(scores: Tensor) -> Tensor:
@@ -48,14 +48,6 @@ def log_likelihood(
     """
     scores = _widen_all(emissions, transitions, start, end, mask)
     return query(scores, tags, reduction, describe(inference), batch_first)
-
-
-def decode(scores: Scores, inference: str, batch_first: bool) -> list[list[int]]:
-    """Return the best labeling of each sequence."""
-    if torch.compiler.is_compiling():
-        rows, lengths = torch.ops.bcrf.decode(*scores, inference, batch_first)
-        return [row[:n] for row, n in zip(rows.tolist(), lengths.tolist(), strict=True)]
-    return decode_to_lists(scores, inference, batch_first)
 
 
 def log_partition(

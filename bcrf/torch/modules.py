@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from bcrf import chain
 
 from .batch import UNKNOWN, Batch, Scores, as_array, as_tensor, on_stream
-from .functional import decode, widen
-from .operators import describe, query
+from .functional import widen
+from .operators import decode, describe, query
 
 PARAMETERS = "start_transitions", "end_transitions", "transitions"
 
@@ -207,7 +207,7 @@ class _Head(nn.Module):
                     f"one past the last step and label, within {len(lengths)} sequences and "
                     f"{len(tags.first)} labels"
                 )
-            first = batch.starts[sequences]
+            first = batch.potentials.starts[sequences]
             arrays = (xp.asarray(x) for x in tags)
             found = chain.span_posteriors(
                 self.inference.to_crf(batch.potentials),

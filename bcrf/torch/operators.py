@@ -151,13 +151,17 @@ def find_best(scores: Scores, inference: str, batch_first: bool) -> tuple[Batch,
         return batch, exact.decode(batch.potentials)
 
 
-def decode_to_lists(scores: Scores, inference: str, batch_first: bool) -> list[list[int]]:
-    """Return the best labeling of each sequence."""
-    if found := find_labelings(scores, _inference(inference), batch_first):
-        rows, sizes = (x.tolist() for x in found)
-        return [row[:size] for row, size in zip(rows, sizes, strict=True)]
-    batch, tags = find_best(scores, inference, batch_first)
-    return name_labels(list(range(batch.shape[2])), to_host(tags), to_host(batch.lengths))
+def decode(scores: Scores, inference: str, batch_first: bool) -> list[list[int]]:
+    """Return the best labeling of each sequence. Compilers get the operator."""
+    if torch.compiler.is_compiling():
+        found = torch.ops.bcrf.decode(*scores, inference, batch_first)
+    else:
+        found = find_labelings(scores, _inference(inference), batch_first)
+    if found is None:
+        batch, tags = find_best(scores, inference, batch_first)
+        return name_labels(list(range(batch.shape[2])), to_host(tags), to_host(batch.lengths))
+    rows, lengths = found
+    return [row[:n] for row, n in zip(rows.tolist(), lengths.tolist(), strict=True)]
 
 
 def _decode(scores: Scores, inference: str, batch_first: bool) -> tuple[Tensor, Tensor]:
