@@ -210,6 +210,26 @@ VISITORS = {
         "test_reference.py::test_posterior_queries",
     ),
 }
+LONG_SEQUENCES = {
+    "emissions of a window": Mutant(
+        "forward_backward.hh",
+        "for (int i = start_; i < to && again; ++i) load_emissions(i, ignored);",
+        "(void)again;",
+        "test_transition_blocks.py::test_long_sequences_and_threads",
+    ),
+    "product of scales": Mutant(
+        "forward_backward.hh",
+        "if (i % SCALES == SCALES - 1) add_scales();",
+        "(void)add_scales;",
+        "test_transition_blocks.py::test_long_sequences_and_threads",
+    ),
+    "sums of chunks": Mutant(
+        "chunks.hh",
+        "p == 0 || !total ? total : sums + (p - 1) * size",
+        "p == 0 || !total ? total : sums + 0",
+        "test_transition_blocks.py::test_long_sequences_and_threads",
+    ),
+}
 THRESHOLDS = {
     "share of plain lanes": Mutant(
         "plan.hh",
@@ -287,12 +307,12 @@ LIMITS = {
         "test_reference.py::test_a_finite_mask_forbids_a_tag",
     ),
 }
-MUTANTS = {**LAYOUTS, **LIVE_TAGS, **NUMBERS, **VISITORS, **THRESHOLDS, **LIMITS}
+MUTANTS = {**LAYOUTS, **LIVE_TAGS, **NUMBERS, **VISITORS, **LONG_SEQUENCES, **THRESHOLDS, **LIMITS}
 
 
 def write(folder: Path) -> None:
     """Write the kernels with all mutants, none of which is on by default."""
-    shutil.copytree(ROOT / "spacy_bcrf", folder / "spacy_bcrf", dirs_exist_ok=True)
+    shutil.copytree(ROOT / "bcrf", folder / "bcrf", dirs_exist_ok=True)
     headers = folder / "bcrf/kernels/cpu"
     for i, (name, mutant) in enumerate(MUTANTS.items(), 1):
         path = headers / mutant.file
