@@ -13,7 +13,7 @@
 [0, 1, 2, 0]
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -39,6 +39,9 @@ silent sources are not taken for so many independent witnesses."""
 ENTITY = 2.5
 """Log-odds added to each entity, less with known tags. Silent sources and weights of near-copies
 take too much from a span of one source: one half of CoNLL-2003's is below its majority without."""
+TRUST = 3
+"""Exponent of the share of others' votes that confirm a label of a source: its weight where sources
+differ about label or boundaries."""
 KNOWN = 10.0
 """The number of tokens that a token with a known tag counts for."""
 NEAR_COPY = 0.5
@@ -92,10 +95,10 @@ class Votes(NamedTuple):
 
 
 class _Said(NamedTuple):
-    """What a source says of each token (N,), and its probability of it (N,); None for certain."""
+    """What a source says of each token (N,), and its probability of it (N,)."""
 
     symbols: NDArray[np.int32]
-    weights: Floats | None
+    weights: Floats
 
 
 def _encode(votes: Votes, lengths: NDArray[np.int32], tags: SpanTags) -> _Said:
@@ -115,8 +118,6 @@ def _encode(votes: Votes, lengths: NDArray[np.int32], tags: SpanTags) -> _Said:
     said[votes.starts] = offsets + first
     alone = sizes == 1
     said[votes.starts[alone]] = offsets[alone] + single
-    if (votes.weights == 1).all():
-        return _Said(said, None)
     weights = np.ones(len(said))
     weights[tokens] = np.repeat(votes.weights, sizes)
     return _Said(said, weights)
@@ -163,10 +164,9 @@ class VoteModel:
         for table, (symbols, weights) in zip(self.emissions, said, strict=True):
             # The last row is of NOT_LOOKED.
             rows = np.append(table.T, np.zeros((1, len(unary.T))), axis=0)
-            if weights is None:
-                unary += rows[symbols]
-            else:
-                unary += weights[:, None] * rows[symbols] + (1 - weights)[:, None] * rows[SILENT]
+            unary += rows[symbols]
+            at = np.flatnonzero(weights < 1)
+            unary[at] += (1 - weights[at, None]) * (rows[SILENT] - rows[symbols[at]])
         # An entity needs a vote on each of its tokens.
         voted = _find_voted(said)
         unary[~voted, 1:] = -np.inf
@@ -204,7 +204,7 @@ def fit_votes(
     fit = _Fit(votes, lengths, tags, constraints, known)
     weights, correlations = fit.find_copies()
     precisions = [fit.find_precisions(*each) for each in zip(fit.said, votes, strict=True)]
-    mean = fit.average(weights)
+    mean = fit.average(fit.compare(weights))
     inner, first = fit.empty.inner_edges, mean[fit.empty.starts].sum(axis=0)
     may_follow, may_start = constraints.transitions, constraints.start
     moves = np.where(may_follow, mean[inner].T @ mean[inner + 1], 0)
@@ -248,13 +248,19 @@ class _Fit:
         )
         self.known = np.full(n_tokens, -1, "int32") if known is None else known
         self.is_known = self.known >= 0
+        self.tables = []
+        for each in votes:
+            shares = each.means / each.means.sum(axis=1, keepdims=True).clip(min=1)
+            table = np.zeros((2 + len(shares) * self.n_prefixes, self.n_tags))
+            table[2:, 1:] = np.kron(shares, np.eye(self.n_prefixes))
+            self.tables.append(table)
 
     def find_copies(self) -> tuple[Floats, Floats]:
         """Return the weights of sources (S,), and the correlations of what they say (S, S).
 
         Two sources that err and are silent apart have correlation 0 given the true tags, copies 1.
         """
-        mean = self.average(np.ones(len(self.said)))
+        mean = self.average(self.add_votes([1.0] * len(self.said)))
         residuals = np.zeros((len(self.said), len(mean)), dtype="float32")
         for row, (symbols, _), counts in zip(residuals, self.said, self.count(mean), strict=True):
             share = counts[:, 2:].sum(axis=1) / counts.sum(axis=1).clip(min=1e-9)
@@ -267,24 +273,49 @@ class _Fit:
         np.fill_diagonal(near, 0)
         return 1 / (1 + near.sum(axis=1)), correlations
 
-    def average(self, source_weights: Floats) -> Floats:
-        """Return the tags (N, T): known ones, else the mean of those who vote."""
-        mean = np.zeros((len(self.known), self.n_tags))
-        denied = np.zeros(len(mean))
-        for weight, (symbols, weights), votes in zip(
-            source_weights, self.said, self.votes, strict=True
+    def add_votes(self, weights: Iterable[float | Floats]) -> Floats:
+        """Return the sums of votes by tag (N, T). weights: by source, one or by symbol (K,)."""
+        sums = np.zeros((len(self.known), self.n_tags))
+        for weight, (symbols, own), table, votes in zip(
+            weights, self.said, self.tables, self.votes, strict=True
         ):
-            table = np.zeros((2 + len(votes.means) * self.n_prefixes, self.n_tags))
-            shares = votes.means / votes.means.sum(axis=1, keepdims=True).clip(min=1)
-            table[2:, 1:] = np.kron(shares, np.eye(self.n_prefixes))
+            of_symbol = np.broadcast_to(weight, len(votes.means)).repeat(self.n_prefixes)
+            scaled = np.append([0, 0], of_symbol)[:, None] * table
             says = np.flatnonzero(symbols > BESIDE)
-            own = 1.0 if weights is None else weights[says, None]
-            mean[says] += weight * own * table[symbols[says]]
-            denied += weight * ((symbols == BESIDE) | (votes.denies & (symbols == SILENT)))
-        voted = mean.any(axis=1)
-        mean[:, 0] = np.where(voted, denied, 1)
-        mean[self.is_known] = self.known[self.is_known, None] == np.arange(self.n_tags)
-        return _normalize(mean)
+            sums[says] += own[says, None] * scaled[symbols[says]]
+            denied = (symbols == BESIDE) | (votes.denies & (symbols == SILENT))
+            sums[:, 0] += np.mean(weight) * denied
+        return sums
+
+    def compare(self, weights: Floats) -> Floats:
+        """Return the sums of votes by tag (N, T), where sources that others confirm count for more.
+
+        An entity's share stays; its label and boundaries are those of such sources. weights: (S,).
+        """
+        sums = self.add_votes(weights)
+        trusted = []
+        for weight, (symbols, own), table, votes in zip(
+            weights, self.said, self.tables, self.votes, strict=True
+        ):
+            says = np.flatnonzero(symbols > BESIDE)
+            mine, of_symbol = table[symbols[says]], (symbols[says] - 2) // self.n_prefixes
+            others = sums[says] - weight * own[says, None] * mine
+            size = others[:, 1:].sum(axis=1)
+            judged = size > 1e-9
+            agree = (others * (mine > 0)).sum(axis=1)[judged] / size[judged]
+            n_agree, n = (
+                np.bincount(of_symbol[judged], x, len(votes.means)) for x in (agree, None)
+            )
+            trusted.append(weight * ((n_agree + PRECISION) / (n + 1)) ** TRUST)
+        among = _normalize(self.add_votes(trusted)[:, 1:])
+        sums[:, 1:] = sums[:, 1:].sum(axis=1, keepdims=True) * among
+        return sums
+
+    def average(self, sums: Floats) -> Floats:
+        """Return the tags (N, T): known ones, else the mean of those who vote."""
+        sums[~sums[:, 1:].any(axis=1), 0] = 1
+        sums[self.is_known] = self.known[self.is_known, None] == np.arange(self.n_tags)
+        return _normalize(sums)
 
     def count(self, mean: Floats) -> list[Floats]:
         """Return the counts of what each source says (T, 2 + K P), by true tag."""
@@ -293,7 +324,7 @@ class _Fit:
         for (symbols, weights), votes in zip(self.said, self.votes, strict=True):
             n_symbols = 2 + len(votes.means) * self.n_prefixes
             looked = symbols > NOT_LOOKED
-            own = importance[looked] * (1.0 if weights is None else weights[looked])
+            own = importance[looked] * weights[looked]
             of_tags = [
                 np.bincount(symbols[looked], column[looked] * own, n_symbols) for column in mean.T
             ]

@@ -20,9 +20,10 @@ def distillation_loss(
     is exact for a CRF and for independent tags, and that at convergence for others, see
     `backprop_to_crf`.
 
-    target: marginals with edges (N, T, T), such as `CRF().marginals(teacher, edges=True)`. O(N T^2)
-    time and memory. Raises ValueError for a target of other sequences or tags, and names the first
-    sequence whose potentials forbid a labeling that has probability in the target.
+    target: marginals with edges (N, T, T), such as `CRF().marginals(teacher, edges=True)`. Where
+    those of a token or an edge sum to less than 1, the rest are p's own, which teach nothing.
+    O(N T^2) time and memory. Raises ValueError for a target of other sequences or tags, and names
+    the first sequence whose potentials forbid a labeling that has probability in the target.
     """
     n, t = potentials.unary.shape
     edges = target.edges
@@ -36,6 +37,10 @@ def distillation_loss(
     free = CRF().infer(chain, "each")
     assert free.unary is not None and free.edges is not None
     raise_infeasible(free.value, "allowed")
+    rest = 1 - target.unary.sum(axis=1)
+    if (rest > 1e-3).any():
+        edges = edges + (1 - edges.sum(axis=(1, 2)))[:, None, None] * free.edges
+        target = Marginals(target.unary + rest[:, None] * free.unary, edges)
     scores = _expected_scores(chain, target.unary, edges)
     forbidden = chain.xp.isneginf(scores)
     if forbidden.any():

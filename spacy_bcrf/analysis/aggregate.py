@@ -268,6 +268,11 @@ def _find_voted(votes: Sequence[Votes]) -> NDArray[np.bool_]:
     return edges.cumsum()[:-1] > 0
 
 
+def _find_told(votes: Votes) -> NDArray[np.bool_]:
+    """Return a mask (N,) of the tokens where a source has a span or denies one."""
+    return _find_voted([votes]) | (votes.denies & votes.looked)
+
+
 def _fit(
     paths: Sequence[Path],
     sources: Sequence[Source],
@@ -337,8 +342,12 @@ class _Judge:
             exact = chain.with_scores(certain, np.zeros((n_tags, n_tags)))
             self.true = self._count(votes, exact, is_true=True)
 
-    def add(self, shard: _Shard) -> tuple[NDArray[np.int32], Potentials]:
-        """Count a shard. RETURNS the best labelings (N,), and the chain of all labelings."""
+    def add(self, shard: _Shard) -> tuple[NDArray[np.bool_], NDArray[np.int32], Potentials]:
+        """Count a shard.
+
+        RETURNS a mask (N,) of the tokens of which a source tells something, the best labelings
+        (N,), and the chain of all labelings.
+        """
         votes = self.merger.add_repeats(shard)
         chain = self.merger.model.posterior(votes, shard.lengths)
         tags, _ = viterbi(chain)
@@ -351,7 +360,7 @@ class _Judge:
         self._find_conflicts(shard, chain, entities, spans)
         self.n_docs += len(shard.docs)
         self.left_out += shard.left_out
-        return tags, chain
+        return np.any(list(map(_find_told, votes)), axis=0), tags, chain
 
     def _count(
         self, votes: Sequence[Votes], chain: Potentials, is_true: bool = False
@@ -365,7 +374,7 @@ class _Judge:
         span_tags = SCHEME.span_tags(self.labels)
         unary = CRF().marginals(chain).unary
         opened = unary[:, span_tags.first] + unary[:, span_tags.single]
-        says = [_find_voted([each]) | (each.denies & each.looked) for each in votes]
+        says = list(map(_find_told, votes))
         n_say = np.sum(says, axis=0)
         sums = np.zeros((2, len(votes), len(self.labels), 2))
         for i, of_source in enumerate(votes):
@@ -504,6 +513,7 @@ def _share(
 def _write_shard(
     path: Path,
     docs: Sequence[Doc],
+    told: NDArray[np.bool_],
     tags: NDArray[np.int32],
     chain: Potentials,
     labels: Sequence[str],
@@ -518,4 +528,5 @@ def _write_shard(
         "ENT_TYPE",
         unary=chain.unary.astype("float32"),
         transitions=chain.transitions,
+        told=told,
     )

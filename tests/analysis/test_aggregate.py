@@ -9,7 +9,7 @@ from spacy.tokens import Doc, DocBin, Span
 
 from bcrf.chain import CRF, Potentials
 from bcrf.chain.annotators import PRECISION
-from spacy_bcrf.analysis import aggregate
+from spacy_bcrf.analysis import aggregate, distill_aggregated
 from spacy_bcrf.analysis.aggregate import SCHEME
 from spacy_bcrf.analysis.sources import Source, read_groups
 
@@ -93,10 +93,25 @@ def test_gold_documents_correct_the_figures(tmp_path):
 
 
 def test_the_written_chains_are_those_of_the_figures(tmp_path):
-    """`distill` sharpens what it learns. Once, the files had the sharper probabilities."""
+    """Once, the files had sharper probabilities."""
     found = aggregate(make_docs(), SOURCES, ["A"], tmp_path)
     with np.load(tmp_path / "000000.npz") as arrays:
         chain = Potentials(arrays["unary"], arrays["transitions"], np.full(8, 4, "int32"))
     tags = SCHEME.span_tags(["A"])
     begins = CRF().marginals(chain).unary[:, [*tags.first, *tags.single]]
     assert begins.sum() == pytest.approx(found.figures["one"][0].recall.n, rel=1e-4)
+
+
+@pytest.mark.parametrize("denies", [False, True])
+def test_a_student_finds_entities_where_sources_only_abstain(tmp_path, denies):
+    nlp = spacy.blank("en")
+    drugs = [f"{letter}o{other}pril" for letter in "bcdfgklmnp" for other in "bdglmnrt"]
+    docs = [Doc(nlp.vocab, words=["she", "takes", drug, "every", "day"]) for drug in drugs]
+    for i, doc in enumerate(docs):
+        doc.spans["list"] = [Span(doc, 2, 3, "DRUG")] if i % 4 else []
+    sources = [Source("list", read_groups("list"), denies=denies)]
+    aggregate(docs, sources, ["DRUG"], tmp_path)
+    student = distill_aggregated(tmp_path, nlp, ["DRUG"]).nlp
+    missed = [Doc(student.vocab, words=[token.text for token in doc]) for doc in docs[::4]]
+    n_found = sum(len(doc.ents) for doc in student.pipe(missed))
+    assert n_found <= 2 if denies else n_found >= 18

@@ -199,3 +199,17 @@ def test_a_document_says_nothing_of_another_one():
     # The first source has a span at the very first token, and none in the second document.
     both, last = posterior([(0, 2, 0)], [(7, 8, 1)], [4, 4]), posterior([], [(3, 4, 1)], [4])
     np.testing.assert_array_equal(both[4:], last)
+
+
+def test_of_two_labels_the_one_that_other_sources_confirm_wins():
+    at = np.arange(160) * N_WORDS
+    towns, others, alone, both = np.split(at, [60, 120, 140])
+    spans = [
+        [(i, i + 1, label) for i in np.concatenate(places)]
+        for label, places in ((0, (towns, both)), (0, (towns, others)), (1, (alone, both)))
+    ]
+    looked = np.ones(160 * N_WORDS, bool)
+    votes = [Votes.of(of_source, looked, np.eye(2)) for of_source in spans]
+    found = merge(votes, np.full(160, N_WORDS, "int32"))
+    assert {(i, i + 1, 0) for i in both} <= found
+    assert {(i, i + 1, 1) for i in alone} <= found

@@ -36,6 +36,16 @@ def test_the_gradient_is_the_numeric_one(batch, data):
     assert_gradient(lambda p: distillation_loss(CRF(), p, target), batch, data)
 
 
+@given(problems.potentials(max_tags=3, max_length=4), st.integers(0, 1000))
+def test_the_rest_of_a_target_teaches_nothing(batch, seed):
+    _, target = draw(batch, seed)
+    part = Marginals(0.25 * target.unary, 0.25 * target.edges)
+    _, whole = distillation_loss(CRF(), batch, target)
+    _, gradient = distillation_loss(CRF(), batch, part)
+    np.testing.assert_allclose(gradient.unary, 0.25 * whole.unary, atol=1e-7)
+    np.testing.assert_allclose(gradient.transitions, 0.25 * whole.transitions, atol=1e-7)
+
+
 @pytest.mark.parametrize("inference", INFERENCES[1:], ids=lambda x: type(x).__name__)
 @settings(max_examples=15)
 @given(problems.potentials(max_tags=3, max_length=4, forbid=False, scale=0.5), st.data())
