@@ -8,15 +8,8 @@ from spacy.attrs import ENT_IOB, ENT_TYPE, ORTH, POS, TAG  # type: ignore[import
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from spacy_bcrf.annotation import partial
 from spacy_bcrf.annotation.arrays import doc_lengths, read_doc
-from spacy_bcrf.annotation.partial import (
-    AMBIGUOUS,
-    INCORRECT,
-    PartialAnnotation,
-    find_labels,
-    read_allowed_tags,
-    read_partial_annotation,
-)
 from spacy_bcrf.sparse.two_pass import are_long
 
 T = TypeVar("T")
@@ -63,19 +56,22 @@ class Inspection:
             values = Counter(read_doc(doc, (attribute,))[:, 0].tolist())
             self.tags[name].missing += values.pop(0, 0)
             self.tags[name].values.update(values)
-        self.tags["tag"].allowed += len(_only(*read_allowed_tags([Example(doc, doc)]), {}))
-        keys = AMBIGUOUS, INCORRECT
+        self.tags["tag"].allowed += len(_only(*partial.read_allowed_tags([Example(doc, doc)]), {}))
+        keys = partial.AMBIGUOUS, partial.INCORRECT
         for key in doc.spans.keys() - {*keys}:
             of_group = (span.label_ for span in doc.spans[key])
             self.groups.setdefault(key, Counter()).update(of_group)
         iob, types = read_doc(doc, (ENT_IOB, ENT_TYPE)).T
         self.inside += int(((iob == 1) | (iob == 3)).sum())
         self.outside += int((iob == 2).sum())
-        partial = _only(*read_partial_annotation([Example(doc, doc)], *keys), PartialAnnotation())
+        found = _only(
+            *partial.read_partial_annotation([Example(doc, doc)], *keys),
+            partial.PartialAnnotation(),
+        )
         self.labels.update(doc.vocab.strings[label] for label in {*types.tolist()} - {0})
-        self.labels |= find_labels(doc, keys) | (partial.annotated_labels or set())
+        self.labels |= partial.find_labels(doc, keys) | (found.annotated_labels or set())
         self.has_entities |= bool(
-            self.labels or iob.any() or partial.allowed or partial.ambiguous or partial.incorrect
+            self.labels or iob.any() or found.allowed or found.ambiguous or found.incorrect
         )
 
 

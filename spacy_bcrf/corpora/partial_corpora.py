@@ -2,10 +2,10 @@
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from spacy.language import Language
 from spacy.training import Corpus, Example
 
@@ -13,13 +13,14 @@ from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.doc_files import find_files, read_docs, read_shuffled
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(BaseModel):
     """One corpus. annotated_labels: None keeps each document's own. weight: of its examples."""
 
-    path: Path
-    annotated_labels: list[str] | None
-    weight: float
+    model_config = ConfigDict(extra="forbid")
+
+    path: Annotated[Path, BeforeValidator(lambda path: path or None)]
+    annotated_labels: list[str] | None = None
+    weight: float = Field(1.0, gt=0, strict=True, allow_inf_nan=False)
 
 
 def make_reader(
@@ -65,31 +66,18 @@ def make_reader(
 
 def _check(name: str, settings: dict[str, Any]) -> Part:
     where = f"[PartialCorpora] corpora.{name}"
-    if not isinstance(settings, dict):
-        raise ValueError(f"{where} must be a block with a path, got {settings!r}")
-    if unknown := set(settings) - {"path", "annotated_labels", "weight"}:
-        raise ValueError(
-            f"{where}: unknown {', '.join(sorted(unknown))}; "
-            "expected path, annotated_labels or weight"
-        )
-    if not settings.get("path"):
-        raise ValueError(f"{where}: path is missing")
-    if not isinstance(settings["path"], (str, Path)):
-        raise ValueError(f"{where}: path must be a file or a folder, got {settings['path']!r}")
-    weight = settings.get("weight", 1.0)
-    if not isinstance(weight, (int, float)) or not 0 < weight < float("inf"):
-        raise ValueError(f"{where}: weight must be positive, got {weight!r}")
-    labels = settings.get("annotated_labels")
-    if labels is not None and not (
-        isinstance(labels, list) and all(isinstance(label, str) for label in labels)
-    ):
-        raise ValueError(f"{where}: annotated_labels must be a list of labels, got {labels!r}")
-    path = Path(settings["path"])
     try:
-        find_files(path)
+        part = Part.model_validate(settings)
+        find_files(part.path)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(
+            f"{where}: {' '.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}; "
+            "expected a block with a path, and annotated_labels or weight at will"
+        ) from None
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
-    return Part(path, labels, weight)
+    return part
 
 
 def _read(part: Part, nlp: Language, rng: random.Random, buffer_size: int) -> Iterator[Example]:

@@ -116,17 +116,18 @@ def test_a_buffer_shuffles_documents_across_files(tmp_path):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"weight": 0.0}, r"corpora\.a: weight must be positive, got 0"),
+        ({"weight": 0.0}, r"corpora\.a: weight: Input should be greater than 0, got 0"),
         (
             {"annotated_labels": "PER"},
-            r"corpora\.a: annotated_labels must be a list of labels, got 'PER'",
+            r"corpora\.a: annotated_labels: Input should be a valid list, got 'PER'",
         ),
-        ({"annotated_labels": [1]}, r"annotated_labels must be a list of labels, got \[1\]"),
-        ({"weight": "2"}, r"corpora\.a: weight must be positive, got '2'"),
-        ({"path": 1.5}, r"corpora\.a: path must be a file or a folder, got 1\.5"),
+        ({"annotated_labels": [1]}, r"annotated_labels 0: Input should be a valid string, got 1"),
+        ({"weight": "2"}, r"corpora\.a: weight: Input should be a valid number, got '2'"),
+        ({"path": 1.5}, r"corpora\.a: path: Input is not a valid path .*, got 1\.5"),
+        ({"path": ""}, r"corpora\.a: path: Input is not a valid path"),
         (
             {"labels": ["PER"]},
-            r"corpora\.a: unknown labels; expected path, annotated_labels or weight",
+            r"corpora\.a: labels: Extra inputs are not permitted, .*; expected a block with a path",
         ),
         ({"path": "nowhere.spacy"}, r"corpora\.a: nowhere.spacy: found no such file"),
     ],
