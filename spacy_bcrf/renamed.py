@@ -73,7 +73,7 @@ MODULES = {
     "spacy_bcrf.sparse.model_bytes": "bcrf.linear.model_bytes",
     "spacy_bcrf.sparse.rows": "bcrf.linear.rows",
     "spacy_bcrf.sparse.templates": "bcrf.linear.templates",
-    "spacy_bcrf.tokenizers": "spacy_bcrf.annotation.char_tokenizer",
+    "spacy_bcrf.tokenizers": "spacy_bcrf.annotation.tokenizers",
     "spacy_bcrf.torch": "bcrf.torch",
     **{
         f"spacy_bcrf.corpora.{name}": f"spacy_bcrf.corpora.formats.{name}"

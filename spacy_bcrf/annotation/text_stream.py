@@ -20,7 +20,7 @@ from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from .char_tokenizer import CharTokenizer
+from .tokenizers import CharTokenizer
 
 LONGEST = 1_000_000
 """Characters without a blank that a stream keeps. It is spaCy's own limit of a text."""

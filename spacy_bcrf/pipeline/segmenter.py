@@ -10,7 +10,7 @@ from spacy.training import Example
 from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import DocBatch
-from spacy_bcrf.annotation.char_tokenizer import Characters, CharTokenizer
+from spacy_bcrf.annotation.tokenizers import Characters, CharTokenizer
 from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain
 
 from .queries import SpanQueries

@@ -9,8 +9,8 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_bcrf.annotation import char_tokenizer
-from spacy_bcrf.annotation.char_tokenizer import (
+from spacy_bcrf.annotation import tokenizers
+from spacy_bcrf.annotation.tokenizers import (
     CharTokenizer,
     _clusters,
     _joining_characters,
@@ -157,7 +157,7 @@ def test_a_memory_zone_forgets_its_characters():
 
 
 def test_the_kept_hashes_are_bounded(monkeypatch):
-    monkeypatch.setattr(char_tokenizer, "_KEPT", 2)
+    monkeypatch.setattr(tokenizers, "_KEPT", 2)
     tokenizer = CharTokenizer(spacy.blank("xx").vocab)
     assert tokenizer("abcabc").text == "abcabc"
     assert len(tokenizer._hashes) == 2

@@ -14,8 +14,8 @@ from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc
 
 from spacy_bcrf.annotation import text_stream
-from spacy_bcrf.annotation.char_tokenizer import CharTokenizer
 from spacy_bcrf.annotation.text_stream import stream_text
+from spacy_bcrf.annotation.tokenizers import CharTokenizer
 
 BLANKS = [" ", " ", " ", "  ", "\n", "\t", "\xa0", "\u3000", " \n "]
 PARTS = [*BLANKS, *".,():-'\"$_8a;é", "word", "U.S.", "don't", "New", "York", "http://x.y/z?q"]

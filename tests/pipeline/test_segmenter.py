@@ -16,8 +16,8 @@ from tiny_training import network, optimizer, train
 
 from bcrf.chain import CRF, Potentials
 from spacy_bcrf.analysis.calibrate import Calibration
-from spacy_bcrf.annotation.char_tokenizer import CharTokenizer
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, MISSING, OUTSIDE
+from spacy_bcrf.annotation.tokenizers import CharTokenizer
 from spacy_bcrf.annotation.word_tags import read_words
 from spacy_bcrf.pipeline.segmenter import score_words
 

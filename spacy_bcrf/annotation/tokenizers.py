@@ -1,4 +1,4 @@
-"""`spacy-bcrf.CharTokenizer.v1`: one token per character, for `bcrf_segmenter`."""
+"""Tokenizers: one token per character, for `bcrf_segmenter`, or by a regular expression."""
 
 import re
 import sys
@@ -38,6 +38,7 @@ _KEPT = 1 << 16
 
 
 def make_char_tokenizer() -> Callable[[Language], "CharTokenizer"]:
+    """`spacy-bcrf.CharTokenizer.v1`: one token per character."""
     return lambda nlp: CharTokenizer(nlp.vocab)
 
 
@@ -213,3 +214,34 @@ def _clusters() -> re.Pattern[str]:
     return re.compile(
         rf"(\s+(?!{joining})|(?:{flag}|{hangul}|.){joined})( (?!{joining}))?", re.DOTALL
     )
+
+
+def make_pattern_tokenizer(pattern: str) -> Callable[[Language], "PatternTokenizer"]:
+    """`spacy-bcrf.PatternTokenizer.v1`: a regular expression finds the tokens."""
+    return lambda nlp: PatternTokenizer(nlp.vocab, pattern)
+
+
+class PatternTokenizer(DummyTokenizer):
+    """Tokenizer whose tokens begin at the matches of a regular expression.
+
+    A token goes on up to the next match, so it also has the line breaks and signs that no match
+    has. One space at its end is its `whitespace_`. `doc.text` always equals the input text.
+    """
+
+    def __init__(self, vocab: Vocab, pattern: str) -> None:
+        """pattern: ValueError naming the position if it is no regular expression."""
+        self.vocab = vocab
+        try:
+            self._find = re.compile(pattern).finditer
+        except re.error as error:
+            raise ValueError(f"the tokenizer's pattern {pattern!r}: {error}") from error
+
+    def __call__(self, text: str) -> Doc:
+        starts = [match.start() for match in self._find(text)]
+        bounds = [0, *starts[1:], len(text)] if text else []
+        words, spaces = [], []
+        for start, end in pairwise(bounds):
+            has_space = text[end - 1] == " " and end - start > 1
+            words.append(text[start : end - has_space])
+            spaces.append(has_space)
+        return Doc(self.vocab, words=words, spaces=spaces)
