@@ -19,6 +19,7 @@ import lzma
 import re
 import runpy
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -28,6 +29,7 @@ from typing import Any
 import pytest
 import spacy
 import srsly
+from forked_commands import run_module
 from spacy.cli._util import app as spacy_app
 from spacy.cli._util import parse_config_overrides
 from spacy.cli.train import train
@@ -71,15 +73,20 @@ def pages_with(language: str) -> list[str]:
 # Python
 
 
+def annotated_part(part: str, most: int | None = None) -> str:
+    """Return the first sentences of the English corpus that have entity annotation."""
+    with lzma.open(ROOT / f"assets/english/{part}.conllu.xz", "rt", encoding="utf8") as file:
+        sentences = file.read().split("\n\n")
+    annotated = [sentence for sentence in sentences if "NER=" in sentence][:most]
+    return "".join(f"{sentence}\n\n" for sentence in annotated)
+
+
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `training/english/model-best`, a sparse chain, and taggers in `models`."""
     folder = tmp_path_factory.mktemp("workspace")
     (folder / "assets").symlink_to(ROOT / "assets")
-    with lzma.open(ROOT / "assets/english/train.conllu.xz", "rt", encoding="utf8") as file:
-        sentences = file.read().split("\n\n")
-    annotated = "\n\n".join(sentence for sentence in sentences if "NER=" in sentence)
-    (folder / "train.conllu").write_text(f"{annotated}\n\n", encoding="utf8")
+    (folder / "train.conllu").write_text(annotated_part("train"), encoding="utf8")
     corpus = folder / "train.spacy"
     convert([(folder / "train.conllu", read_conllu)], corpus, lang="en")
     nlp = spacy.blank("en")
@@ -133,9 +140,24 @@ def test_python_blocks_print_their_output(page, workspace, monkeypatch, capsys):
             assert not expected or printed == [mask_numbers(line) for line in expected]
 
 
-def test_the_cells_of_the_notebook_show_tables_and_pictures(workspace, monkeypatch):
-    """A notebook shows the value of a cell's last expression by these methods."""
-    monkeypatch.chdir(workspace)
+def test_the_cells_of_the_notebook_show_tables_and_pictures(tmp_path, monkeypatch):
+    """A notebook shows the value of a cell's last expression by these methods.
+
+    It reads the start of each corpus. Its commands run in forks.
+    """
+    monkeypatch.chdir(tmp_path)
+
+    def run(command, check):
+        python, option, *arguments = command
+        assert (python, option, check) == (sys.executable, "-m", True)
+        run_module(arguments, tmp_path, tmp_path / "log")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assets = tmp_path / "assets/english"
+    assets.mkdir(parents=True)
+    for part in ("train", "dev", "test"):
+        text = annotated_part(part, 400).encode()
+        (assets / f"{part}.conllu.xz").write_bytes(lzma.compress(text, preset=0))
     variables: dict[str, Any] = {}
     shown = []
     for name, code in blocks("python"):
@@ -150,7 +172,7 @@ def test_the_cells_of_the_notebook_show_tables_and_pictures(workspace, monkeypat
                 if hasattr(value, method) and getattr(value, method)():
                     shown.append(method)
     assert shown.count("_repr_html_") >= 6 and shown.count("_repr_png_") >= 3
-    assert {path.name for path in workspace.glob("notebook/*")} >= {"train.spacy", "controlled"}
+    assert {path.name for path in tmp_path.glob("notebook/*")} >= {"train.spacy", "controlled"}
 
 
 @pytest.mark.parametrize("page", pages_with("pycon"))
