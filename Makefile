@@ -91,7 +91,7 @@ ENGINE := .venv-engine
 ENGINE_TESTS := $(addprefix $(CURDIR)/tests/,chain io linear interfaces)
 TORCH := $(firstword $(wildcard $(or $(PIP_FIND_LINKS),/opt/wheels)/torch-*+cpu-*.whl))
 RUN_ENGINE = cd $(ENGINE) && bin/python -m pytest -c $(CURDIR)/pyproject.toml -o pythonpath= -p no:cacheprovider -rs \
-	-m "not slow"
+	-m "not slow" --hypothesis-profile few
 
 # An environment with NumPy alone. It serves once: the job installs more.
 $(ENGINE)/numpy:

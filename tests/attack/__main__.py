@@ -112,7 +112,7 @@ def main() -> int:
             return int(not run_seed(arguments.seed, model, n_run, list(Phase)))
         start, end = time.time_ns() // 1_000_000, time.monotonic() + 60 * arguments.minutes
         number, n_failed = start, 0
-        while time.monotonic() < end:
+        while time.monotonic() < end or number < start + len(CASES):  # each case once
             n_failed += not run_seed(number, model, n_run, [Phase.generate])
             number += 1
     print(f"seeds {start} to {number - 1}: {n_failed} failed")

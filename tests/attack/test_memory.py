@@ -40,14 +40,14 @@ def pack(start, part, times):
 META = json.dumps({"text": "Ann", "m": "x" * 15 * MIB}).encode() + b"\n"
 ZEROS = bytes(16 * MIB)
 FILES = {
-    "meta.jsonl.gz": (lambda: pack(b"", META, 24), 0),
-    "line.jsonl.gz": (lambda: pack(b'{"', ZEROS, 30), 3),
-    "line.txt.gz": (lambda: pack(b"a\n", ZEROS, 30), 3),
+    "meta.jsonl.gz": (lambda: pack(b"", META, 17), 0),
+    "line.jsonl.gz": (lambda: pack(b'{"', ZEROS, 16), 3),
+    "line.txt.gz": (lambda: pack(b"a\n", ZEROS, 16), 3),
     "quote.csv.gz": (lambda: pack(b'text\n"', b"\n" * MIB, 2), 3),
-    "zeros.spacy": (lambda: squeeze(600), 4),
-    "zeros.spacy.gz": (lambda: gzip.compress(squeeze(600), 1), 4),
+    "zeros.spacy": (lambda: squeeze(256), 4),
+    "zeros.spacy.gz": (lambda: gzip.compress(squeeze(256), 1), 4),
 }
-"""Files that need more than 400 MiB if they are read whole, and the exit code of the run."""
+"""Files that need more than 250 MiB if they are read whole, and the exit code of the run."""
 
 
 def test_inputs_that_would_fill_the_memory(trained, tmp_path):
