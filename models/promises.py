@@ -78,6 +78,7 @@ def control(nlp: Language, held_out: HeldOut) -> None:
     for name, pipe in find_labelers(nlp).items():
         promises: dict[str, Any] = {}
         promised_on: dict[str, Any] = {"notes": []}
+        texts = hash_texts([doc for _, docs in held_out for doc in docs])
         for kind, value in PROMISES.items():
             evidence = find_evidence(name, kind, pipe.temperature, held_out)
             single: list[tuple[str, ...]] = [(label,) for label in pipe.labels]
@@ -101,7 +102,7 @@ def control(nlp: Language, held_out: HeldOut) -> None:
                     few = f"{title}: too few of {fewest} documents with {', '.join(rare)}"
                     promised_on["notes"].append(few)
                 if kept:
-                    promises[title] = asdict(as_control(kind, kept, pipe.temperature))
+                    promises[title] = asdict(as_control(kind, kept, pipe.temperature, texts))
                     promised_on[title] = {", ".join(x.promise.labels): x.n_docs for x in kept}
         nlp.meta["promises"][name], nlp.meta["promised_on"][name] = promises, promised_on
         print(name, promised_on)
@@ -120,7 +121,9 @@ def find_evidence(name: str, kind: str, temperature: float, held_out: HeldOut) -
     return first
 
 
-def as_control(kind: str, kept: Sequence[Kept], temperature: float) -> Control:
+def as_control(
+    kind: str, kept: Sequence[Kept], temperature: float, texts: tuple[str, ...]
+) -> Control:
     rows = [(label, i, one) for i, one in enumerate(kept) for label in one.promise.labels]
     return Control(
         kind,
@@ -130,6 +133,7 @@ def as_control(kind: str, kept: Sequence[Kept], temperature: float) -> Control:
         tuple(one.promise.value for *_, one in rows),
         tuple(i for _, i, _ in rows),
         CONFIDENCE,
+        fitted_on=texts,
     )
 
 

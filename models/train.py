@@ -108,9 +108,14 @@ def round_weights(pipe: SequenceLabeler) -> None:
 
 
 def find_held_out(corpus: Path) -> dict[str, Path]:
-    """Return the files of held-out documents by the pipeline that did not learn them."""
+    """Return the files of held-out documents by the pipeline that did not learn them.
+
+    ValueError for a dev part beside folds, which one of an older build may be.
+    """
     dev = corpus / "dev.spacy"
     folds = sorted((corpus / "train").glob("fold*.spacy"))
+    if folds and dev.exists():
+        raise ValueError(f"{dev}: {folds[0]} is held out too; remove {corpus} and convert again")
     return {"final": dev} if dev.exists() else {path.stem: path for path in folds}
 
 

@@ -56,9 +56,7 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     args = parser.parse_args()
     shutil.rmtree(args.output, ignore_errors=True)  # it may have other folds
-    with open_decompressed(
-        find_file(args.corpora / "presidio-synth/synth_dataset_v2.json")
-    ) as file:
+    with open_decompressed(find_file(args.corpora / CORPUS)) as file:
         sentences = json.load(file)
     nlp, values = spacy.blank("en"), Values()
     templates = sorted({one["template_id"] for one in sentences if one["template_id"] % 2 == 0})

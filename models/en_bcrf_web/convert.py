@@ -18,8 +18,8 @@ from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
 from bcrf.io.text import find_file, read_lines
+from models.folds import write_folds
 from models.names import write_lists
-from spacy_bcrf.analysis.cross_fitting import assign_folds
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.cli.convert_cli import convert_cli
 from spacy_bcrf.corpora.doc_files import read_docs, write_all
@@ -68,7 +68,7 @@ def main() -> None:
         write_all(dev, args.output / "dev.spacy")
     else:
         numbers = find_documents(find_file(args.corpora / UNER.format("dev")))
-        write_folds(dev, numbers, args.output)
+        write_dev(dev, numbers, args.output)
     for name, annotated in corpora.items():
         docs = read(args.raw / f"{name}.spacy", vocab, annotated)
         path = args.output / f"train/{name}.spacy"
@@ -77,12 +77,9 @@ def main() -> None:
     write_lists(LOCALES, args.output / "lists")
 
 
-def write_folds(docs: list[Doc], numbers: list[int], output: Path) -> None:
+def write_dev(docs: list[Doc], numbers: list[int], output: Path) -> None:
     """Write the dev part as training data. numbers: of the document of each sentence."""
-    folds = assign_folds(max(numbers) + 1, FOLDS)[numbers]
-    by_fold = [[doc for doc, n in zip(docs, folds, strict=True) if n == i] for i in range(FOLDS)]
-    for i, of_fold in enumerate(by_fold):
-        write_all(of_fold, output / f"train/fold{i}.spacy")
+    by_fold = write_folds(docs, FOLDS, output / "train", numbers)
     for name, left_out in {"final": None, **{f"fold{i}": i for i in range(FOLDS)}}.items():
         again = [doc for i, fold in enumerate(by_fold) if i != left_out for doc in fold]
         path = output / f"only/{name}/uner.spacy"

@@ -65,7 +65,7 @@ def rank(
     chosen one. ValueError for a diverse choice of no or too many documents.
     """
     if diverse and not 0 < n <= MAX_POOL:
-        raise ValueError(f"--diverse needs --n, from 1 to {MAX_POOL:,}; got {n:,}")
+        raise ValueError(f"a diverse choice needs n (--n) from 1 to {MAX_POOL:,}; got {n:,}")
     name, labeler = find_labeler(nlp, pipe)
     # The sort is stable: ties keep the order of the documents.
     scored = sorted(_score(nlp, name, labeler, docs, by, per), key=lambda one: -one.uncertainty)

@@ -94,8 +94,8 @@ def find_promise(name: str, labeler: Any, threshold: float | None) -> Control:
         return Control("recall", labeler.labels, thresholds, labeler.temperature)
     if promise is None or promise.promise != "recall":
         raise ValueError(
-            f"[{name}] has no promise of recall: run `control` with --recall, or `redact` with "
-            "--threshold"
+            f"[{name}] has no promise of recall: run `control` with --recall, or give a "
+            "threshold (--threshold)"
         )
     return promise
 

@@ -46,7 +46,8 @@ class EntityTags:
         self.labels = list(labels)
         self.span_tags = scheme.span_tags(labels)
         self.constraints = scheme.constraints(labels)
-        self.transitions, self.may_start, may_end = vars(self.constraints).values()
+        self.transitions, self.may_start = self.constraints.transitions, self.constraints.start
+        may_end = self.constraints.end
         self._continues = ~self.may_start
         may_continue = (self.transitions & self._continues).any(axis=1)
         # A BIO tag leaves open whether its entity ends. The next tag decides.

@@ -225,7 +225,8 @@ class PatternTokenizer(DummyTokenizer):
     """Tokenizer whose tokens begin at the matches of a regular expression.
 
     A token goes on up to the next match, so it also has the line breaks and signs that no match
-    has. One space at its end is its `whitespace_`. `doc.text` always equals the input text.
+    has. One space at its end is its `whitespace_`. `doc.text` always equals the input text. A match
+    may be empty, as of a look-ahead.
     """
 
     def __init__(self, vocab: Vocab, pattern: str) -> None:
@@ -233,12 +234,14 @@ class PatternTokenizer(DummyTokenizer):
         self.vocab = vocab
         try:
             self._find = re.compile(pattern).finditer
-        except re.error as error:
+        except (re.error, TypeError) as error:
             raise ValueError(f"the tokenizer's pattern {pattern!r}: {error}") from error
 
     def __call__(self, text: str) -> Doc:
-        starts = [match.start() for match in self._find(text)]
-        bounds = [0, *starts[1:], len(text)] if text else []
+        # An empty match may share its start with the next one, or the end of the text.
+        starts = list(dict.fromkeys(match.start() for match in self._find(text)))
+        bounds = [0, *(start for start in starts[1:] if start < len(text)), len(text)]
+        bounds = bounds if text else []
         words, spaces = [], []
         for start, end in pairwise(bounds):
             has_space = text[end - 1] == " " and end - start > 1

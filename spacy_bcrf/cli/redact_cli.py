@@ -92,11 +92,11 @@ def redact_cli(
             given = ((record.id, doc) for record, doc in read_text_records(texts, nlp))
         ids, docs = tee(given)  # `redact` reads a batch ahead
         redacted = redact(nlp, (doc for _, doc in docs), name, **options)
-        for (key, _), found in zip(ids, redacted, strict=True):
+        for (text_id, _), found in zip(ids, redacted, strict=True):
             n.update(texts=1, spans=len(found.spans), left=len(found.left))
             if report is not None:
                 kept.append(found)
-            yield {"id": key, **found.to_json()}
+            yield {"id": text_id, **found.to_json()}
         if not n["texts"]:
             raise ValueError(f"{texts}: has no texts")
 

@@ -1,9 +1,13 @@
 """A tokenizer whose tokens a regular expression finds."""
 
+import re
+
 import pytest
 import spacy
 from hypothesis import given
 from hypothesis import strategies as st
+
+from spacy_bcrf.annotation.tokenizers import make_pattern_tokenizer
 
 NAME = "spacy-bcrf.PatternTokenizer.v1"
 
@@ -22,9 +26,15 @@ def test_a_token_goes_on_up_to_the_next_match():
     assert [token.text for token in doc] == ["(a,", "b-", "c,\n\n", "d ", "e"]
 
 
-@given(st.text(" a,\nü", max_size=8))
-def test_the_text_stays(text):
-    assert NLP.make_doc(text).text == text
+@given(st.text(" a,\nü", max_size=8), st.sampled_from([r"\w+", "a*", r"(?=\b)", "|a", "$", "x"]))
+def test_the_text_stays(text, pattern):
+    doc = make_pattern_tokenizer(pattern)(NLP)(text)
+    assert doc.text == text and all(token.text for token in doc)
+
+
+def test_a_match_may_be_empty():
+    words = [token.text for token in make_pattern_tokenizer(r"(?=\b)")(NLP)("a1-b2")]
+    assert words == ["a1", "-", "b2"]
 
 
 def test_a_saved_pipeline_keeps_the_pattern(tmp_path):
@@ -32,6 +42,7 @@ def test_a_saved_pipeline_keeps_the_pattern(tmp_path):
     assert [token.text for token in spacy.load(tmp_path)("abc")] == ["a", "b", "c"]
 
 
-def test_a_malformed_pattern_is_named():
-    with pytest.raises(ValueError, match="the tokenizer's pattern '\\('"):
-        make("(")
+@pytest.mark.parametrize("pattern", ["(", 5])
+def test_a_malformed_pattern_is_named(pattern):
+    with pytest.raises(ValueError, match=f"the tokenizer's pattern {re.escape(repr(pattern))}"):
+        make_pattern_tokenizer(pattern)(NLP)

@@ -125,7 +125,7 @@ def test_diverse_documents(pipeline, folder):
     run(pipeline / "model", "many.jsonl", "-p", "ner", "-n", 2, "-o", "out.jsonl")
     assert len({record["text"] for record in read(folder / "out.jsonl")}) == 1
     result = run(pipeline / "model", "many.jsonl", "-p", "ner", "--diverse", exit_code=1)
-    assert "--diverse needs --n, from 1 to 4,096; got 0" in result.output
+    assert "a diverse choice needs n (--n) from 1 to 4,096; got 0" in result.output
 
 
 def spans_of(doc):

@@ -14,6 +14,7 @@ from models import build, package, promises, train
 from models.en_bcrf_address import compare
 from models.en_bcrf_address import convert as address
 from models.page import demote
+from spacy_bcrf.analysis.loading import hash_texts
 
 CONFIG = """
 [paths]
@@ -204,6 +205,9 @@ def test_promises_rest_on_the_other_half_of_all_folds(work, controlled):
     # Each fold has 300 documents.
     assert on["recall"] == {"LOC, PER": 300} and on["precision by label"]["PER"] == 300
     assert kept["precision"]["temperature"] == pipe.temperature
+    held_out = train.read_held_out(work / "corpus", work / "training")
+    texts = hash_texts(doc for _, docs in held_out for doc in docs[1::2])
+    assert texts and tuple(kept["recall"]["fitted_on"]) == texts
     (note,) = on["notes"]
     assert "precision 0.9 of LOC" in note and "precision by label" in kept
     pipe.control = kept["recall"]
@@ -220,6 +224,14 @@ def test_a_pipeline_judges_documents_that_it_did_not_learn(work):
         assert len(docs) == 300 and known.is_ready
     names = [path.stem for path in train.find_held_out(work / "corpus").values()]
     assert names == ["fold0", "fold1"]
+
+
+def test_a_dev_part_beside_folds_is_of_an_older_build(tmp_path):
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train/fold0.spacy").touch()
+    (tmp_path / "dev.spacy").touch()
+    with pytest.raises(ValueError, match=r"dev\.spacy: .*fold0\.spacy is held out too; remove"):
+        train.find_held_out(tmp_path)
 
 
 def test_the_card_has_scores_promises_and_what_the_pipeline_is_not_for(work, controlled):
