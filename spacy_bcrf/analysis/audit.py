@@ -140,11 +140,17 @@ def _cross_fit(
         held_out = [doc for doc, k in zip(gold, fold_of, strict=True) if k == fold]
         return judge(nlp, trainer.name, held_out)
 
-    def read(values: Any) -> Iterator[list[Suspect]]:
+    def read(n_docs: int, values: Any) -> Iterator[list[Suspect]]:
+        if len(values) != n_docs:
+            raise ValueError(f"{len(values):,} documents, not {n_docs:,}")
         return iter([[Suspect(*one) for one in of_doc] for of_doc in values])
 
     found = [
-        keep_part(work and work / f"fold-{fold}.json", partial(judge_fold, fold), read)
+        keep_part(
+            work and work / f"fold-{fold}.json",
+            partial(judge_fold, fold),
+            partial(read, fold_of.count(fold)),
+        )
         for fold in tqdm(range(n_folds), "folds", unit="folds")
     ]
     return [next(found[fold]) for fold in fold_of]

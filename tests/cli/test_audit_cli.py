@@ -85,9 +85,10 @@ def test_finished_folds_are_not_trained_again(corpus, monkeypatch):
     run(*args, "--work", "work")
     assert len(n) == 7
     # A damaged fold is named, and so is a folder of another corpus.
-    (corpus / "work/fold-1.json").write_text("[[{}]]")
-    result = run(*args, "--work", "work", exit_code=1)
-    assert "fold-1.json: " in result.output and "delete it" in result.output
+    for damaged in "[[{}]]", "[[]]":
+        (corpus / "work/fold-1.json").write_text(damaged)
+        result = run(*args, "--work", "work", exit_code=1)
+        assert "fold-1.json: " in result.output and "delete it" in result.output
     write("corpus.spacy", make_docs(spacy.blank("xx").vocab))
     result = run(*args, "--work", "work", exit_code=1)
     assert "work: was started differently: corpus was" in result.output
