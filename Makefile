@@ -93,6 +93,15 @@ TORCH := $(firstword $(wildcard $(or $(PIP_FIND_LINKS),/opt/wheels)/torch-*+cpu-
 RUN_ENGINE = cd $(ENGINE) && bin/python -m pytest -c $(CURDIR)/pyproject.toml -o pythonpath= -p no:cacheprovider -rs \
 	-m "not slow" --hypothesis-profile few
 
+# PyTorch is large, so environments share one folder. pip takes what lies there as installed.
+build/torch:
+	rm -rf $@.new && $(PYTHON) -m pip install --quiet --target $@.new "$(TORCH)"
+	mv $@.new $@
+
+%/torch.pth: build/torch
+	echo $(CURDIR)/$< > "$$($*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
+	touch $@
+
 # An environment with NumPy alone. It serves once: the job installs more.
 $(ENGINE)/numpy:
 	rm -rf $(ENGINE) && $(PYTHON) -m venv $(ENGINE)
@@ -106,7 +115,7 @@ engine: dist/wheel $(ENGINE)/numpy
 	! $(ENGINE)/bin/python -c "import spacy" 2>/dev/null
 	$(RUN_ENGINE) $(ENGINE_TESTS)
 ifdef TORCH
-	$(ENGINE)/bin/pip install --quiet "$(TORCH)"
+	$(MAKE) $(ENGINE)/torch.pth
 	$(RUN_ENGINE) $(CURDIR)/tests/interfaces/test_torch.py
 else
 	@echo "SKIPPED tests/interfaces/test_torch.py: no torch-*+cpu-*.whl in $(or $(PIP_FIND_LINKS),/opt/wheels)"
