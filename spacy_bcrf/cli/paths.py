@@ -60,7 +60,7 @@ def check_output_file(
         raise ValueError(f"{path}: is a file of a pipeline; expected a file in another folder")
     if path.exists():
         if keep:
-            raise ValueError(f"{path} exists; expected another name, or --force to replace it")
+            raise ValueError(f"{path} exists; expected another --output, or --force")
         print_notes([f"{path} will be replaced"] * (keep is None))
 
 

@@ -127,7 +127,7 @@ def test_a_note_names_a_file_that_is_replaced_before_the_work_begins(here, name,
 )
 def test_a_config_is_replaced_by_force_alone(here, name, arguments):
     (here / "old.cfg").write_text("precious")
-    problem = "old.cfg exists; expected another name, or --force to replace it"
+    problem = "old.cfg exists; expected another --output, or --force"
     for options, is_kept in ([], True), (["--force"], False):
         ended, texts = run_among_files(here, name, (*arguments, "-o", "old.cfg", *options))
         assert (problem in ended.stderr) == is_kept

@@ -126,7 +126,7 @@ def test_other_files_are_replaced_by_force_alone(tmp_path):
         path.write_bytes(b"mine")
         result = run("-o", tmp_path / "c.cfg", "--train", SAMPLE / "train.conllu")
         assert result.exit_code == 1
-        assert f"{path} exists; expected another name, or --force to replace it" in result.output
+        assert f"{path} exists; expected another --output, or --force" in result.output
         assert [*tmp_path.iterdir()] == [path] and path.read_bytes() == b"mine"
         path.unlink()
     for path in files:
@@ -332,7 +332,7 @@ def test_a_config_is_replaced_by_force_alone(tmp_path):
     output = tmp_path / "c.cfg"
     output.write_text("mine")
     options = "-o", output, "-t", SAMPLE / "train.conllu", "-p", "ner"
-    assert "c.cfg exists; expected another name, or --force" in run(*options).output
+    assert "c.cfg exists; expected another --output, or --force" in run(*options).output
     assert output.read_text() == "mine"
     assert run("--force", *options).exit_code == 0 and output.read_text() != "mine"
 
