@@ -130,6 +130,10 @@ class ParallelBuild(build_ext):
         super().finalize_options()
 
     def run(self) -> None:
+        # Here, since a source distribution needs no C++ files.
+        made = {each.name: each.sources for each in cythonize(self.extensions, language_level=3)}
+        for extension in self.extensions:
+            extension.sources = made[extension.name]
         try:
             super().run()
         except (CompileError, PlatformError) as error:
@@ -242,7 +246,7 @@ def read_description() -> str:
 # Tests read this file without a build.
 if __name__ == "__main__":
     setup(
-        ext_modules=cythonize(extensions, language_level=3),
+        ext_modules=extensions,
         cmdclass={"build_ext": ParallelBuild, "sdist": ReproducibleArchive},
         long_description=read_description(),
     )
