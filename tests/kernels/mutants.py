@@ -225,8 +225,8 @@ LONG_SEQUENCES = {
     ),
     "sums of chunks": Mutant(
         "chunks.hh",
-        "p == 0 || !total ? total : sums + (p - 1) * size",
-        "p == 0 || !total ? total : sums + 0",
+        "total[i] += sums[(p - 1) * size + i];",
+        "total[i] += p > 1 ? sums[(p - 1) * size + i] : 0;",
         "test_transition_blocks.py::test_long_sequences_and_threads",
     ),
 }
@@ -245,8 +245,8 @@ THRESHOLDS = {
     ),
     "range of plain numbers": Mutant(
         "plan.hh",
-        ": Limits::TRIED_RANGE)",
-        ": Limits::TRIED_RANGE + 1)",
+        "Limits::TRIED_RANGE",
+        "Limits::TRIED_RANGE + 1",
         "test_plan.py::test_the_range_of_scores_chooses_the_numbers",
     ),
     "tags of blocks": Mutant(
