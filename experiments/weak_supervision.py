@@ -170,7 +170,7 @@ def harden(folder: Path) -> None:
         tags, _ = viterbi(Potentials(unary, transitions, lengths))
         is_best = tags[:, None] == np.arange(len(unary.T))
         unary = np.where(is_best, 0, -np.inf)
-        np.savez(path, unary=unary, transitions=transitions, told=np.ones(len(tags), dtype=bool))
+        np.savez(path, unary=unary, transitions=transitions, weights=np.ones(len(tags)))
 
 
 if __name__ == "__main__":

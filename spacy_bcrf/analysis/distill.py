@@ -42,9 +42,6 @@ from .sources import Source
 
 HELD_OUT = 20
 """The student does not learn each so many documents of a shard, but is compared on them."""
-SILENT = 0.1
-"""Weight of a token without a vote: sources that abstain say little. The chain finds entities there
-that no source has. Chosen on the validation parts of four corpora."""
 
 
 @dataclass(repr=False)
@@ -369,14 +366,14 @@ def _write_shard(teacher: Language, name: str, path: Path, docs: list[Doc]) -> N
 
 def _read_shard(path: Path, nlp: Language, is_merged: bool = False) -> Shard:
     """Return documents and targets. is_merged: whether `aggregate` wrote them."""
-    keys = ("unary", "transitions", "told") if is_merged else ("unary", "transitions")
-    stored, (unary, transitions, *told) = load_shard(path, nlp.vocab, keys)
+    keys = ("unary", "transitions", "weights") if is_merged else ("unary", "transitions")
+    stored, (unary, transitions, *weights) = load_shard(path, nlp.vocab, keys)
     # Entities of `aggregate` would restrict the student.
     docs = [copy_words(doc, nlp) for doc in stored]
     lengths = doc_lengths(docs)
     n_chains = max(1, len(unary) // max(1, int(lengths.sum())))
     chain = Potentials(unary, transitions, lengths.repeat(n_chains))
-    weights = [np.where(each, 1, SILENT) for of in told for each in np.split(of, lengths.cumsum())]
+    by_doc = [of_doc for each in weights for of_doc in np.split(each, lengths.cumsum())]
 
     learned, compared = (
         [i for i in range(len(docs)) if (i % HELD_OUT == HELD_OUT - 1) == is_compared]
@@ -390,7 +387,7 @@ def _read_shard(path: Path, nlp: Language, is_merged: bool = False) -> Shard:
         marginals = CRF().marginals(of_teacher(learned[i] for i in at), edges=True)
         if not is_merged:
             return marginals
-        of_token = np.concatenate([weights[learned[i]] for i in at])
+        of_token = np.concatenate([by_doc[learned[i]] for i in at])
         of_edge = np.maximum(of_token, np.append(of_token[1:], 0))
         unary, edges = marginals.unary, marginals.edges
         return Marginals(of_token[:, None] * unary, of_edge[:, None, None] * edges)
