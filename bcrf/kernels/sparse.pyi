@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,56 +14,13 @@ class Dictionary:
     @keys.setter
     def keys(self, keys: NDArray[np.uint64]) -> None: ...
 
-# Callers hold the next ones as Any. sparse_features.pxi and sparse_learner.pxi have their methods.
+# Callers hold the next ones as Any. The files that sparse.pyx includes have their methods.
 Extractor: Any
 WordScores: Any
+StreamTokens: Any
+StreamRules: Any
+Stream: Any
 Learner: Any
-
-class StreamTokens:
-    words: list[str]
-    def __init__(
-        self,
-        words: list[str],
-        hashes: NDArray[np.uint64],
-        arrays: tuple[Any, ...],
-        marks: NDArray[np.uint64],
-    ) -> None: ...
-
-class Stream:
-    length: int
-    final: int
-    undecided: int
-    first: int
-    forced: int
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        weights: NDArray[np.float32],
-        before: int,
-        after: int,
-        transitions: NDArray[np.floating],
-        closed: NDArray[np.bool_],
-        starts: NDArray[np.bool_],
-        goes_on: NDArray[np.bool_],
-        outside: int,
-        temperature: float,
-    ) -> None: ...
-    def extend(
-        self,
-        pieces: list[StreamTokens],
-        ended: bool,
-        max_lag: int,
-        scores: WordScores,
-    ) -> list[tuple[int, int, int, int]] | None: ...
-    def characters(self, start: int, stop: int) -> tuple[int, int]: ...
-    def tags(self, start: int, stop: int) -> list[int]: ...
-    def drop(self, first: int) -> None: ...
-    def bound(
-        self, chain: int, start: int, tags: Sequence[int], inside: int = ...
-    ) -> tuple[float, float]: ...
-    def candidates(
-        self, start: int, least: NDArray[np.float64], tags: NDArray[np.int32]
-    ) -> list[tuple[int, int, int, int]]: ...
 
 def score(
     weights: NDArray[np.float32],

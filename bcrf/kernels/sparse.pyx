@@ -18,6 +18,7 @@ pointer if it is None.
 from cpython.bytearray cimport PyByteArray_FromStringAndSize
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
+from libcpp.memory cimport make_shared, shared_ptr
 from libcpp.vector cimport vector
 
 import numpy

@@ -1,29 +1,33 @@
 # Labelings of tokens that arrive in pieces.
 
 cdef extern from "cpu/sparse/stream.hh" namespace "bcrf" nogil:
+    cdef cppclass Mark "bcrf::StreamTokens::Mark":
+        int kind, size, width
+
     cdef cppclass CTokens "bcrf::StreamTokens":
         int singles, bags
         vector[uint64_t] hashes, values, bag_values
         vector[int64_t] bag_starts
-        vector[int] kinds, sizes, widths
+        vector[Mark] marks
         size_t size()
         void add(const CTokens&) except +
         void keep(size_t, size_t) except +
         TokenValues view()
 
-    cdef cppclass StreamSpec:
+    cdef cppclass CRules "bcrf::StreamRules":
         int chains, tags, outside
         bint in_float, posterior
         double scale
         vector[double] edges
         vector[char] closed, starts, goes_on
+        void prepare() except +
 
     cdef cppclass CSpan "bcrf::StreamSpan":
         int chain, tag
         long long start, end
 
     cdef cppclass CStream "bcrf::Stream":
-        CStream(const StreamSpec&) except +
+        CStream(shared_ptr[CRules]) except +
         long long length()
         long long first()
         long long forced()
@@ -35,7 +39,7 @@ cdef extern from "cpu/sparse/stream.hh" namespace "bcrf" nogil:
         void extend(const float*, const CTokens&, size_t, size_t, bint, long long) except +
         vector[CSpan] take_complete()
         void drop(long long)
-        void bound(int, long long, const vector[int]&, int, double&, double&) except +
+        void bound(int, long long, const vector[int]&, int, double, double&, double&) except +
 
 
 cdef class StreamTokens:
@@ -54,15 +58,16 @@ cdef class StreamTokens:
         cdef TokenValues given = _tokens(arrays, 0)
         cdef size_t i, k, n = len(words), bags = given.bags
         cdef int64_t start, stop
+        cdef Mark mark
         if hashes.shape[0] != n or marks.shape[0] != n or marks.shape[1] != 4 or len(arrays[0]) != n:
             raise ValueError(f"there are {n} words, but {len(arrays[0])} values")
         self.words, self.c.singles, self.c.bags = words, given.singles, given.bags
         self.c.values.assign(given.values, given.values + n * given.singles)
         for i in range(n):
             self.c.hashes.push_back(hashes[i])
-            self.c.sizes.push_back(marks[i, 0])
-            self.c.widths.push_back(marks[i, 0] + marks[i, 1])
-            self.c.kinds.push_back((marks[i, 2] == 1) + 2 * (marks[i, 3] == 1))
+            mark.size, mark.width = marks[i, 0], marks[i, 0] + marks[i, 1]
+            mark.kind = (marks[i, 2] == 1) + 2 * (marks[i, 3] == 1)
+            self.c.marks.push_back(mark)
             for k in range(given.words[i] * bags, (given.words[i] + 1) * bags):
                 start, stop = given.bag_starts[k], given.bag_starts[k + 1]
                 self.c.bag_values.insert(self.c.bag_values.end(), given.bag_values + start,
@@ -70,16 +75,34 @@ cdef class StreamTokens:
                 self.c.bag_starts.push_back(self.c.bag_values.size())
 
 
+cdef class StreamRules:
+    """What all streams of a chain have in common.
+
+    transitions: (4, T, T) float32 or float64, by the kind of the first token. closed: bool (3, 4,
+    C, T), whether the first, another or the last token cannot have a tag, by its kind: 0 to 3, see
+    `StreamTokens`. starts, goes_on: bool (T,), whether a tag starts a span or is that of none, and
+    whether its span may go on. outside: the tag of no span, -1 if all tags are spans of one token.
+    temperature: of the posterior, 0 if `bound` will not be asked.
+    """
+
+    cdef shared_ptr[CRules] c
+
+    def __cinit__(self, transitions, closed, starts, goes_on, int outside, double temperature):
+        self.c = make_shared[CRules]()
+        cdef CRules* rules = self.c.get()
+        _, _, rules.chains, rules.tags = closed.shape
+        rules.outside, rules.in_float = outside, transitions.dtype == "float32"
+        rules.posterior, rules.scale = temperature > 0, 1 / temperature if temperature else 1
+        rules.edges, rules.closed = transitions.ravel().tolist(), closed.ravel().tolist()
+        rules.starts, rules.goes_on = starts.tolist(), goes_on.tolist()
+        rules.prepare()
+
+
 cdef class Stream:
     """The best labeling of a text whose tokens arrive in pieces, and what of it is final.
 
     dictionary, weights: see `WordScores.score`. before, after: the number of tokens, 1 or more, around
     one that its scores depend on. Those of the first and of the last token differ.
-    transitions: (4, T, T) float32 or float64, by the kind of the first token. closed: bool (3, 4,
-    C, T), whether the first, another or the last token cannot have a tag, by its kind: 0 to 3, see
-    `extend`. starts, goes_on: bool (T,), whether a tag starts a span or is that of none, and
-    whether its span may go on. outside: the tag of no span, -1 if all tags are spans of one token.
-    temperature: of the posterior, 0 if `bound` will not be asked.
 
     length: the number of tokens. final: of those whose tags are final in all chains. undecided: the
     first token that may be in an incomplete span. first: the first token that is not dropped.
@@ -93,23 +116,14 @@ cdef class Stream:
     cdef Dictionary dictionary
     cdef const float[:, ::1] weights
     cdef size_t before, after
-    cdef int n_tags, n_chains
-    cdef bint has_posterior
+    cdef const CRules* rules
 
     def __cinit__(self, Dictionary dictionary not None, const float[:, ::1] weights, size_t before,
-                  size_t after, transitions, closed, starts, goes_on, int outside,
-                  double temperature):
-        cdef StreamSpec spec
-        _, _, self.n_chains, self.n_tags = closed.shape
-        _weights(weights, self.n_chains * self.n_tags, self.n_chains)
+                  size_t after, StreamRules rules not None):
+        self.rules = rules.c.get()
+        _weights(weights, self.rules.chains * self.rules.tags, self.rules.chains)
         self.dictionary, self.weights, self.before, self.after = dictionary, weights, before, after
-        spec.chains, spec.tags, spec.outside = self.n_chains, self.n_tags, outside
-        spec.in_float, spec.posterior = transitions.dtype == "float32", temperature > 0
-        self.has_posterior = spec.posterior
-        spec.scale = 1 / temperature if temperature else 1
-        spec.edges, spec.closed = transitions.ravel().tolist(), closed.ravel().tolist()
-        spec.starts, spec.goes_on = starts.tolist(), goes_on.tolist()
-        self.c = new CStream(spec)
+        self.c = new CStream(rules.c)
 
     def __dealloc__(self):
         del self.c
@@ -143,7 +157,8 @@ cdef class Stream:
         labeling so far. scores: see `WordScores`. ValueError for scores of NaN and infinity, and if
         no labeling is allowed; the stream then stays as it was.
         """
-        cdef Weights table = _weights(self.weights, self.n_chains * self.n_tags, self.n_chains)
+        cdef int n_chains = self.rules.chains
+        cdef Weights table = _weights(self.weights, n_chains * self.rules.tags, n_chains)
         cdef size_t known = self.window.size(), stop, first
         cdef int n
         cdef TokenValues tokens
@@ -203,13 +218,13 @@ cdef class Stream:
         cdef vector[int] path = tags
         cdef int tag
         for tag in path:
-            if not 0 <= tag < self.n_tags:
-                raise IndexError(f"tag {tag} of {self.n_tags}")
-        if (not self.has_posterior or not 0 <= chain < self.n_chains or
-                inside >= self.n_tags or path.empty() or
+            if not 0 <= tag < self.rules.tags:
+                raise IndexError(f"tag {tag} of {self.rules.tags}")
+        if (not self.rules.posterior or not 0 <= chain < self.rules.chains or
+                inside >= self.rules.tags or path.empty() or
                 not self.c.first() <= start <= self.c.length() - <long long>path.size()):
             raise IndexError(f"{len(tags)} tags of chain {chain} at token {start}")
-        self.c.bound(chain, start, path, inside, low, high)
+        self.c.bound(chain, start, path, inside, 0, low, high)
         return low, high
 
     def candidates(self, long long start, const double[:, ::1] least, const int[:, ::1] tags):
@@ -224,13 +239,13 @@ cdef class Stream:
         cdef long long i, end, length = self.c.length()
         cdef int c, k, after
         if (tags.shape[0] != 4 or tags.shape[1] != least.shape[1] or
-                self.n_chains != least.shape[0] or not self.has_posterior):
+                self.rules.chains != least.shape[0] or not self.rules.posterior):
             raise ValueError(f"least is {(least.shape[0], least.shape[1])}")
         for k in range(4):
-            check_ids("tags", tags[k], 0, self.n_tags)
+            check_ids("tags", tags[k], 0, self.rules.tags)
         for k in range(tags.shape[1]):
             after = tags[1, k] if tags[1, k] == tags[2, k] else -1
-            for c in range(self.n_chains):
+            for c in range(self.rules.chains):
                 for i in range(max(start, self.c.first()), length):
                     path.assign(1, tags[3, k])
                     if self._reaches(c, i, path, after, least[c, k]):
@@ -250,5 +265,5 @@ cdef class Stream:
     cdef bint _reaches(self, int c, long long i, const vector[int]& path, int after,
                        double least) except -1:
         cdef double low = 0, high = 1
-        self.c.bound(c, i, path, after, low, high)
+        self.c.bound(c, i, path, after, least, low, high)
         return high >= least

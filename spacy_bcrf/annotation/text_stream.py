@@ -97,41 +97,41 @@ class _Cases:
         self._rules, self._readers = dict(tokenizer.rules), _readers(tokenizer)
         self.plain = Tokenizer(Vocab(), {}, **self._readers)
         self.rests: dict[str, list[str]] = {}
+        self._inner: dict[str, set[str]] = {}  # first characters of rests, by last words of heads
         for case in self._rules:
-            head, words = "", [word for t in self.plain(case) for word in t.text.split()]
-            for word in words[:-1]:
-                head += word
-                self.rests.setdefault(head, []).append("".join(case.split())[len(head) :])
+            words = [word for t in self.plain(case) for word in t.text.split()]
+            for end in range(1, len(words)):
+                head, rest = "".join(words[:end]), "".join(words[end:])
+                self.rests.setdefault(head, []).append(rest)
+                for start in range(end):
+                    self._inner.setdefault("".join(words[start:end]), set()).add(rest[0])
         self.ends = {head[-2:] for head in self.rests}
         self.sizes = sorted({len(head) for head in self.rests})
         # At most one blank stands between two tokens of a case.
         self.reach = 2 * max(map(len, self._rules), default=0) + 20
-        self._inner: dict[str, set[str]] = {}  # first characters of rests, by ends of heads
-        for head, rests in self.rests.items():
-            for k in range(len(head)):
-                self._inner.setdefault(head[k:], set()).update(rest[0] for rest in rests)
-        self._next: dict[str, frozenset[str] | None] = {}
+        self.known: dict[str, frozenset[str] | None] = {}  # what `find_next` has returned
 
     def hold(self, tokenizer: Tokenizer) -> bool:
         """Return whether these are the cases of a tokenizer."""
         return self._rules == tokenizer.rules and self._readers == _readers(tokenizer)
 
-    def find_next(self, word: str) -> frozenset[str] | None:
+    def find_next(self, word: str, tokenizer: Tokenizer) -> frozenset[str] | None:
         """Return the characters with which a case that begins in a word may go on behind it.
 
         Return None if `word` is empty or has a blank.
         """
-        if word in self._next:
-            return self._next[word]
         found = None
         if word and not _BLANK.search(word):
-            heads = (self.rests.get(word[-size:], ()) for size in self.sizes)
-            firsts = {rest[0] for rests in heads for rest in rests}
-            found = frozenset(firsts | self._inner.get(word, set()))
-        if len(self._next) >= MOST_WORDS:
-            self._next.clear()
+            found = frozenset(self._inner.get(word, ())).union(
+                rest[0]
+                for size in self.sizes
+                for rest in self.rests.get(word[-size:], ())
+                if _may_begin(word, size, word, tokenizer)
+            )
+        if len(self.known) >= MOST_WORDS:
+            self.known.clear()
         if len(word) <= LONG_WORD:
-            self._next[word] = found
+            self.known[word] = found
         return found
 
 
@@ -171,10 +171,10 @@ class _Words:
             self.state = parts, size + len(text), text[-1]
             return []
         rest = "".join(parts) + text
-        pieces, start, at = [], 0, 0
+        pieces, start, at, known = [], 0, 0, self.cases.known
         for word, after in pairwise(rest.split(" ")):
             at += len(word) + 1
-            then = self.cases.find_next(word)
+            then = known[word] if word in known else self.cases.find_next(word, self._tokenizer)
             if then is None or (then and (not after or after[0].isspace() or after[0] in then)):
                 continue
             pieces.append(rest[start:at])
@@ -205,8 +205,7 @@ class _Words:
         )
         return any(
             (other.startswith(after) or after.startswith(other))
-            # Within letters, the tokens show whether the head begins one.
-            and (not before[-size - 1 :][:2].isalpha() or _is_start(self._tokenizer(text), size))
+            and _may_begin(before, size, text, self._tokenizer)
             and (other.startswith(after) or self._may_end(rest, len(other)))
             for size in self.cases.sizes
             for other in self.cases.rests.get(before[-size:], ())
@@ -224,9 +223,15 @@ class _Words:
         return True
 
 
-def _is_start(doc: Doc, size: int) -> bool:
-    """Return whether a word of a token starts so many characters before the end, without blanks."""
-    for token in reversed(doc):
+def _may_begin(before: str, size: int, text: str, tokenizer: Tokenizer) -> bool:
+    """Return whether a token may start so many characters before the end of a text.
+
+    before: the last characters of the text, without blanks.
+    """
+    if not before[-size - 1 :][:2].isalpha():
+        return True
+    # Within letters, the tokens show it.
+    for token in reversed(tokenizer(text)):
         for word in reversed(token.text.split()):
             size -= len(word)
             if size <= 0:

@@ -16,7 +16,7 @@ from .apply_thresholds import precision_thresholds
 from .confidence import find_keys
 from .prediction import Component, check_temperature
 from .settings import Control
-from .stream_chain import TagsOfSpans, find_streaming_chain, make_chain
+from .stream_chain import find_streaming_chain, make_chain
 from .stream_pieces import Pieces
 
 TOLERANCE = 1e-4
@@ -110,12 +110,13 @@ class Stream:
         self._needs_bounds = self._is_scored or self._has_minimum
         needs_posterior = self._needs_bounds or self._likely is not None
         self._features, self._weights = chain.features.compiled, chain.learner.weights
-        self._chain = make_chain(pipe, chain, settings.temperature if needs_posterior else 0)
-        self._tags = TagsOfSpans(codec)
+        temperature = settings.temperature if needs_posterior else 0
+        self._chain, self._tags = make_chain(pipe, chain, temperature)
         self._words: list[str] = []  # with their blanks, not released
         self._released = 0
         self._waiting: list[_Bounds] = []  # spans without a final probability
         self._dropped: list[_Bounds] = []
+        self._empty = "" if codec.outside is None else codec.tags[codec.outside]
         # Spans and candidates that were found.
         self._known: set[_Bounds] = set()
         self._promised: set[_Bounds] = set()
@@ -161,8 +162,7 @@ class Stream:
             self._pieces.state = state
             raise
         self._closed = piece is None
-        for each in tokens:
-            self._words += each.words
+        self._words += [word for each in tokens for word in each.words]
         return self._release(found) if found is not None else Final([], [], [], [], [])
 
     def _extend(self, tokens: list[Any], ended: bool) -> list[tuple[int, int, int, int]] | None:
@@ -181,8 +181,9 @@ class Stream:
                 if self._codec.n_chains > 1:  # several layers can have the same span
                     self._known.add(span)
         spans = self._decide_spans() if self._waiting else []
+        first_waiting = min([start for start, *_ in self._waiting], default=sys.maxsize)
         if self._has_minimum:
-            end = min([end, chain.undecided, *(start for start, *_ in self._waiting)])
+            end = min(end, chain.undecided, first_waiting)
         candidates: list[StreamSpan] = []
         inside: list[float] = []
         if self._likely is not None and chain.length:
@@ -192,10 +193,11 @@ class Stream:
         words, self._words = self._words[: end - start], self._words[end - start :]
         tags = [] if self._codec.n_chains > 1 else self._name_tags(start, end)
         # Earlier tokens are in no span that is still to come.
-        chain.drop(min([end, *(start for start, *_ in self._waiting)]))
+        chain.drop(min(end, first_waiting))
         self._dropped = [span for span in self._dropped if span[1] > end]
-        for found in filter(None, (self._known, self._promised)):
-            found -= {span for span in found if span[0] < chain.first}
+        for found in (self._known, self._promised):
+            if found:
+                found -= {span for span in found if span[0] < chain.first}
         return Final(words, tags, spans, candidates, inside)
 
     def _decide_spans(self) -> list[StreamSpan]:
@@ -239,12 +241,11 @@ class Stream:
         return StreamSpan(start, end, first, stop, codec.labels[label], p)
 
     def _name_tags(self, start: int, end: int) -> list[str]:
-        codec = self._codec
-        tags = [codec.tags[tag] for tag in self._chain.tags(start, end)]
-        empty = "" if codec.outside is None else codec.tags[codec.outside]
+        names = self._codec.tags
+        tags = [names[tag] for tag in self._chain.tags(start, end)]
         for first, stop, _ in self._dropped:
             for token in range(max(first, start), min(stop, end)):
-                tags[token - start] = empty
+                tags[token - start] = self._empty
         return tags
 
     # Posterior bounds
@@ -252,11 +253,12 @@ class Stream:
     def _bound(self, span: _Bounds) -> tuple[float, float]:
         """Return the least and the largest probability of a span."""
         start, end, label = span
-        absent = [1.0, 1.0]
+        without = without_most = 1.0
         for chain, slot in self._tags.places[label]:
-            bounds = self._chain.bound(chain, start, *self._tags.path(slot, end - start))
-            absent = [q * (1 - p) for q, p in zip(absent, bounds, strict=True)]
-        return 1 - absent[0], 1 - absent[1]
+            least, most = self._chain.bound(chain, start, *self._tags.path(slot, end - start))
+            without *= 1 - least
+            without_most *= 1 - most
+        return 1 - without, 1 - without_most
 
     def _bound_inside(self, token: int) -> float:
         """Return the largest probability of a token to be in a span."""

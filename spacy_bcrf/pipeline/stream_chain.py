@@ -17,7 +17,7 @@ from .codecs import Codec
 from .prediction import Component
 
 _KNOWN: WeakKeyDictionary[Any, tuple[Any, ...]] = WeakKeyDictionary()
-"""Of word caches: weights, constraints of a codec, and what streams know of both."""
+"""Of word caches: weights, constraints of a codec, temperature, and what streams know of these."""
 
 
 class TagsOfSpans:
@@ -54,35 +54,26 @@ class TagsOfSpans:
         return tags, inside if inside == last else -1
 
 
-def make_chain(pipe: Component, chain: SparseChain, temperature: float) -> Any:
-    """Return the stream of a component's tags. temperature: of the posterior, 0 without one."""
-    from bcrf.kernels.sparse import Stream
+def make_chain(pipe: Component, chain: SparseChain, temperature: float) -> tuple[Any, TagsOfSpans]:
+    """Return the stream of a component's tags, and the tags of its spans.
 
-    words, weights = chain.features.compiled.words, chain.learner.weights
-    constraints = pipe.codec.constraints
-    known = _KNOWN.get(words)
-    if known is None or known[0] is not weights or known[1] is not constraints:
-        known = _KNOWN[words] = weights, constraints, _find_constraints(pipe)
+    temperature: of the posterior, 0 without one.
+    """
+    from bcrf.kernels.sparse import Stream, StreamRules
+
+    words, weights, codec = chain.features.compiled.words, chain.learner.weights, pipe.codec
+    known = _KNOWN.get(words, (None, None, temperature))
+    if known[0] is not weights or known[1] is not codec.constraints or known[2] != temperature:
+        rules = StreamRules(*_find_constraints(pipe), temperature=temperature)
+        known = _KNOWN[words] = weights, codec.constraints, temperature, rules, TagsOfSpans(codec)
     offsets = [part.offset for template in chain.features.templates for part in template.parts]
     # The scores of a text's first and last token differ.
     before, after = max(1, -min(offsets)), max(1, *offsets, 0)
-    edges, closed, starts, goes_on, outside = known[2]
-    return Stream(
-        chain.dictionary,
-        weights,
-        before,
-        after,
-        edges,
-        closed,
-        starts,
-        goes_on,
-        outside,
-        temperature,
-    )
+    return Stream(chain.dictionary, weights, before, after, known[-2]), known[-1]
 
 
 def _find_constraints(pipe: Component) -> tuple[Any, ...]:
-    """Return `transitions` to `outside` of `kernels.sparse.Stream`."""
+    """Return `transitions` to `outside` of `kernels.sparse.StreamRules`."""
     codec = pipe.codec
     # Three tokens of each kind show what the constraints forbid at the ends and in the middle.
     columns = list(dict.fromkeys((*codec.attributes, *pipe.labeling.columns)))

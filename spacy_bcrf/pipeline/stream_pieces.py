@@ -84,9 +84,9 @@ class Pieces:
         """Return the `StreamTokens` that are final. None ends the stream. Errors: `Stream.feed`."""
         if piece is None:
             return self._read_words(self._text.close()) if self._text else []
-        if isinstance(piece, Doc | Span):
-            return [self._read_part(piece)]
         if not isinstance(piece, str):
+            if isinstance(piece, Doc | Span):
+                return [self._read_part(piece)]
             raise TypeError(f"a stream takes a text, a Doc or a Span, got {type(piece).__name__}")
         if self._text is None:
             raise TypeError("a stream of text needs a tokenizer: pipe.stream(nlp.tokenizer)")
@@ -118,11 +118,10 @@ class Pieces:
 
     def _read_words(self, texts: list[str]) -> list[Any]:
         known = self._known
-        # The first word, unlike all others, starts a sentence.
-        first = [
-            self._read_tokens(self._tokenizer(text), False) for text in texts[: self._is_first]
-        ]
-        return first + [known.get(text) or self._tokenize(text) for text in texts[len(first) :]]
+        if self._is_first:  # The first word, unlike all others, starts a sentence.
+            first = [self._read_tokens(self._tokenizer(text), False) for text in texts[:1]]
+            return first + [self._tokenize(text) for text in texts[1:]]
+        return [known.get(text) or self._tokenize(text) for text in texts]
 
     def _tokenize(self, text: str) -> Any:
         tokens = self._read_tokens(self._tokenizer(text), False)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bcrf import kernels
 from bcrf.chain import CRF, Potentials, SpanTags, span_posteriors, viterbi
-from bcrf.kernels.sparse import Dictionary, Extractor, Stream, StreamTokens, WordScores
+from bcrf.kernels.sparse import Dictionary, Extractor, Stream, StreamRules, StreamTokens, WordScores
 
 BIO = np.array([[True, True, False], [True, True, True], [True, True, True]])
 STARTS, GOES_ON = np.array([True, True, False]), np.array([False, True, True])
@@ -37,9 +37,10 @@ class Scored:
         weights = np.zeros((general + n, 8), "float32")
         weights[general:, :n_tags] = rows
         self.scores = WordScores(WORD, 1)
-        self.stream = Stream(dictionary, weights, 1, 1, edges, closed, STARTS, GOES_ON, 0, 1.0)
+        rules = StreamRules(edges, closed, STARTS, GOES_ON, 0, 1.0)
+        self.stream = Stream(dictionary, weights, 1, 1, rules)
 
-    def read(self, start: int, stop: int) -> StreamTokens:
+    def read(self, start: int, stop: int) -> Any:
         """Return words of one character and a blank."""
         values, n = self.values[start:stop], stop - start
         marks = np.hstack([np.ones((n, 2), "uint64"), self.kinds[start:stop]])
