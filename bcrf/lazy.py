@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -23,13 +23,7 @@ class lazy(Generic[T]):
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    @overload
-    def __get__(self, instance: None, owner: type) -> lazy[T]: ...
-
-    @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
-
-    def __get__(self, instance: object | None, owner: type) -> lazy[T] | T:
+    def __get__(self, instance: Any, owner: type) -> T:
         if instance is None:
-            return self
+            return self  # type: ignore[return-value]  # for tools that read classes
         return instance.__dict__.setdefault(self.name, self.compute(instance))
