@@ -22,7 +22,7 @@ that keep promises of precision and recall. `python -m models.page` writes this 
 cards, which `report` measures.
 
 In a clone, `make models` builds their wheels into `dist` from public corpora, and
-`make models MODEL=NAME` builds one, in 2 to 7 minutes of processor time. `CORPORA=DIR` reads
+`make models MODEL=NAME` builds one, in 2 to 9 minutes of processor time. `CORPORA=DIR` reads
 corpora of a folder instead of a download. Install a wheel beside spacy-bcrf, without a network
 too. A pipeline warns on loading if it needs other versions than the installed ones. The card in
 the wheel, its README.md, has the scores by label, the promises and the sources.
