@@ -464,7 +464,7 @@ def test_user_data_that_is_no_meta_data_fails_its_document_alone(pipeline, here)
     docs = [nlp.make_doc(f"Ann saw {i} .") for i in range(8)]
     docs[0].user_data["meta"] = "{"
     docs[1].user_data["meta"] = "[]"
-    docs[2].user_data["meta"] = json.dumps({"x": [[]] * 3_000_000})
+    docs[2].user_data["meta"] = json.dumps({"x": [[]] * 2_200_000})
     docs[3].user_data["id"] = b"bytes"
     docs[4].user_data["id"] = "x" * 2000
     docs[5].user_data["id"] = 1.5
