@@ -114,6 +114,14 @@ def test_words_are_pieces() -> None:
     assert pieces == words
 
 
+def test_cases_begin_and_go_on_at_tokens() -> None:
+    """A word waits for the next character only if a case may go on: do n't, but not undo n't."""
+    tokenizer = english()
+    cases = stream_text(tokenizer).cases
+    assert "n" in cases.find_next("do", tokenizer)
+    assert cases.find_next("undo", tokenizer) == cases.find_next("in", tokenizer) == frozenset()
+
+
 def test_other_special_cases_are_read() -> None:
     tokenizer = WholeEnglish().tokenizer
     assert stream_text(tokenizer).feed("grand pa ") == ["grand ", "pa "]
