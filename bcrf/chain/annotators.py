@@ -28,7 +28,8 @@ Ints = NDArray[np.int64]
 
 # Chosen on validation parts.
 PRECISION, SPANS = 0.85, 20.0
-"""Prior precision of a source's label, and the number of spans that it counts for."""
+"""Prior precision of a source's label: the share of its tokens, in spans, that are of an entity of
+any label. The number of such tokens that it counts for; of spans, where figures are of spans."""
 RIGHT, WRONG = 4.0, 1.0
 """Prior pseudo-counts of a vote on an entity token: the true tag, and all others together."""
 SHARED = 20.0
@@ -37,8 +38,9 @@ SILENCE = 0.6
 """Exponent of the probability of silence. Entities that one source finds, others find too: below 1,
 silent sources are not taken for so many independent witnesses."""
 ENTITY = 2.5
-"""Log-odds added to each entity, less with known tags. Silent sources and weights of near-copies
-take too much from a span of one source: one half of CoNLL-2003's is below its majority without."""
+"""Log-odds added to each entity that no source denies, less with known tags. Silent sources and
+weights of near-copies take too much from a span of one source: one half of CoNLL-2003's is below
+its majority without."""
 TRUST = 3
 """Exponent of the share of others' votes that confirm a label of a source: its weight where sources
 differ about label or boundaries."""
@@ -137,10 +139,10 @@ class VoteModel:
     """A chain over true tags, and what each source says given the true tag.
 
     emissions: by source, (T, 2 + K P), the logarithms, weighted. precisions: by source, of spans
-    that no vote confirms or denies, by symbol (K,). log_moves, log_first: of the chain (T, T) and
-    (T,). ends: tags that may end a sequence (T,). weights: of the sources (S,), below 1 for
-    near-copies. correlations: (S, S) of what two sources say, given the true tags. entity:
-    log-odds added to each entity.
+    that no vote confirms or denies, by symbol (K,), see `PRECISION`. log_moves, log_first: of
+    the chain (T, T) and (T,). ends: tags that may end a sequence (T,). weights: of the sources
+    (S,), below 1 for near-copies. correlations: (S, S) of what two sources say, given the true
+    tags. entity: log-odds added to each entity that no source denies.
     """
 
     tags: SpanTags
@@ -156,9 +158,6 @@ class VoteModel:
     def posterior(self, votes: Sequence[Votes], lengths: NDArray[np.int32]) -> Potentials:
         """Return the chain of the true tags of sequences, given votes. lengths: (B,)."""
         said = [_encode(of_source, lengths, self.tags) for of_source in votes]
-        return self._score(said, lengths)
-
-    def _score(self, said: Sequence[_Said], lengths: NDArray[np.int32]) -> Potentials:
         n = int(lengths.sum())
         unary = np.zeros((n, len(self.log_first)))
         for table, (symbols, weights) in zip(self.emissions, said, strict=True):
@@ -170,7 +169,11 @@ class VoteModel:
         # An entity needs a vote on each of its tokens.
         voted = _find_voted(said)
         unary[~voted, 1:] = -np.inf
-        unary[:, np.union1d(self.tags.first, self.tags.single)] += self.entity
+        denied = [
+            v.denies & (symbols == SILENT) for v, (symbols, _) in zip(votes, said, strict=True)
+        ]
+        begins = np.union1d(self.tags.first, self.tags.single)
+        unary[:, begins] += self.entity * ~np.any(denied, axis=0)[:, None]
         empty = Potentials(unary, self.log_moves, lengths)
         unary[empty.starts] += self.log_first
         unary[np.ix_(empty.ends, ~self.ends)] = -np.inf
@@ -273,11 +276,16 @@ class _Fit:
         np.fill_diagonal(near, 0)
         return 1 / (1 + near.sum(axis=1)), correlations
 
-    def add_votes(self, weights: Iterable[float | Floats]) -> Floats:
-        """Return the sums of votes by tag (N, T). weights: by source, one or by symbol (K,)."""
+    def add_votes(
+        self, weights: Iterable[float | Floats], tables: Iterable[Floats] | None = None
+    ) -> Floats:
+        """Return the sums of votes by tag (N, T). weights: by source, one or by symbol (K,).
+
+        tables: of what symbols count for (2 + K P, T), by default shares of alternatives.
+        """
         sums = np.zeros((len(self.known), self.n_tags))
         for weight, (symbols, own), table, votes in zip(
-            weights, self.said, self.tables, self.votes, strict=True
+            weights, self.said, tables or self.tables, self.votes, strict=True
         ):
             of_symbol = np.broadcast_to(weight, len(votes.means)).repeat(self.n_prefixes)
             scaled = np.append([0, 0], of_symbol)[:, None] * table
@@ -293,16 +301,20 @@ class _Fit:
         An entity's share stays; its label and boundaries are those of such sources. weights: (S,).
         """
         sums = self.add_votes(weights)
+        # A vote for alternatives confirms each of them.
+        allows = [np.sign(table) for table in self.tables]
+        allowed = self.add_votes(weights, allows)
         trusted = []
-        for weight, (symbols, own), table, votes in zip(
-            weights, self.said, self.tables, self.votes, strict=True
+        for weight, (symbols, own), table, allow, votes in zip(
+            weights, self.said, self.tables, allows, self.votes, strict=True
         ):
             says = np.flatnonzero(symbols > BESIDE)
-            mine, of_symbol = table[symbols[says]], (symbols[says] - 2) // self.n_prefixes
-            others = sums[says] - weight * own[says, None] * mine
-            size = others[:, 1:].sum(axis=1)
+            row, of_symbol = symbols[says], (symbols[says] - 2) // self.n_prefixes
+            mine = weight * own[says, None]
+            size = (sums[says] - mine * table[row])[:, 1:].sum(axis=1)
             judged = size > 1e-9
-            agree = (others * (mine > 0)).sum(axis=1)[judged] / size[judged]
+            confirm = ((allowed[says] - mine * allow[row]) * allow[row]).sum(axis=1)
+            agree = np.minimum(confirm[judged] / size[judged], 1)
             n_agree, n = (
                 np.bincount(of_symbol[judged], x, len(votes.means)) for x in (agree, None)
             )
@@ -369,7 +381,10 @@ class _Fit:
         return _log(table)
 
     def find_precisions(self, said: _Said, votes: Votes) -> Floats:
-        """Return the prior precision of each symbol (K,), after gold."""
+        """Return the precision of each symbol (K,), see `PRECISION`, after tokens with known tags.
+
+        It says how many votes fall on O; `emit` counts other labels and boundaries by their habits.
+        """
         symbols, tags = said.symbols[self.is_known], self.known[self.is_known]
         says = symbols > BESIDE
         of_symbol = (symbols[says] - 2) // self.n_prefixes

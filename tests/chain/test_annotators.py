@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from bcrf.chain import viterbi
+from bcrf.chain import CRF, viterbi
 from bcrf.chain.annotators import Votes, fit_votes
 from bcrf.schemes import BILUO
 
@@ -99,6 +99,17 @@ def test_a_coarse_vote_is_an_alternative():
     coarse = Votes.of([(*span, 2) for span in spans], looked, [[1, 0], [0, 1], [1, 1]])
     found = merge([coarse, coarse, fine], lengths)
     assert found == {(*span, i % 2) for i, span in enumerate(spans)}
+
+
+def test_a_source_that_resolves_a_coarse_vote_is_confirmed():
+    """Once, each vote for alternatives contradicted a half of it."""
+    spans = [(1 + 5 * i, 2 + 5 * i) for i in range(40)]
+    lengths, looked = np.full(40, 5, "int32"), np.ones(200, bool)
+    coarse = Votes.of([(*span, 2) for span in spans], looked, [[1, 0], [0, 1], [1, 1]])
+    fine = Votes.of([(*span, 1) for span in spans[::2]], looked, np.eye(2))
+    model = fit_votes([coarse, fine], lengths, TAGS, CONSTRAINTS)
+    p = CRF().marginals(model.posterior([coarse, fine], lengths)).unary
+    assert p[[start for start, _ in spans[::2]], TAGS.single[1]].min() > 0.75
 
 
 def test_tokens_that_a_source_did_not_see_and_uncertain_votes():
