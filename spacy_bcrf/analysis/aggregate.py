@@ -1,9 +1,12 @@
 """`aggregate`: entities of documents, and figures of sources, from the votes of these sources."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from heapq import nlargest
+from itertools import compress
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +26,7 @@ from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, is_first, read_do
 from spacy_bcrf.annotation.entity_tags import EntityTags
 from spacy_bcrf.corpora.identity import keep_identity
 
-from .array_shards import load_shard, save_shard, write_missing
+from .array_shards import load_arrays, load_shard, save_shard, write_missing
 from .candidates import group_overlaps
 from .repeats import Repeats
 from .result import Result
@@ -33,8 +36,8 @@ SCHEME = get_scheme("BILUO")
 MAX_FIT = 300_000
 """Number of tokens that the model is fitted on, about: whole shards in random order."""
 TELLS = 8
-"""Votes tell no more of a share than this number of gold spans: sources share errors. Chosen so
-that 9 of 10 intervals of precision cover the truth on each of four corpora."""
+"""Votes tell no more of a share than this number of gold spans: sources share errors. Chosen with
+gold, so that 9 of 10 intervals of precision cover the truth on each of four corpora."""
 SILENT = 0.02
 """Weight of a token, for `distill`, by source that abstains there; of other tokens 1. Silence says
 little: the chain finds entities that no source has. Chosen on the validation parts of four corpora.
@@ -129,8 +132,13 @@ def aggregate(
     entities; they improve the estimates, and give the true figures of the sources. folder: keeps
     the votes, so that the same call resumes. identity: of sources and documents; another one than
     that of an earlier call is an error. corpus: its name, for errors. ValueError without documents
-    or votes, for gold without these labels, and for a label of a source that nobody mapped.
+    or votes, for gold without these labels, for a label of a source that nobody mapped, and for two
+    sources with one name.
     """
+    names = Counter([REPEATS.name, *(source.name for source in sources)])
+    if twice := [name for name, n in names.items() if n > 1]:
+        built_in = "; it is the built-in source of repeats" * (twice[0] == REPEATS.name)
+        raise ValueError(f"source {twice[0]!r}: expected a name that no other has{built_in}")
     in_gold = {ent.label_ for doc in gold for ent in doc.ents}
     if gold and in_gold.isdisjoint(labels):
         raise ValueError(
@@ -142,8 +150,8 @@ def aggregate(
     def write(path: Path, of_shard: list[Doc]) -> None:
         _write_votes(path, _vote(of_shard, sources, labels))
 
-    with TemporaryDirectory() as temporary:
-        target = Path(temporary) if folder is None else folder
+    with TemporaryDirectory() if folder is None else nullcontext(folder) as place:
+        target = Path(place)
         if identity is not None:
             keep_identity(target / "manifest.json", identity)
         list(_match(gold, unmatched))
@@ -152,7 +160,14 @@ def aggregate(
         if not paths:
             raise ValueError(f"{corpus}: there are no texts")
         of_gold = _vote(gold, sources, labels) if gold else None
-        merger = _fit(paths, sources, labels, of_gold, seed, corpus)
+        tables = [_read_means(path) for path in paths]
+        if of_gold is not None:
+            tables.append([of_source.means for of_source in of_gold.votes])
+        means = [_unite(of_source) for of_source in zip(*tables, strict=True)]
+        if of_gold is not None:
+            votes = list(map(_renumber, of_gold.votes, means))
+            of_gold = of_gold._replace(votes=votes, tags=_encode_entities(gold, labels))
+        merger = _fit(paths, sources, means, labels, of_gold, seed, corpus)
         judge = _Judge(merger, [*sources, REPEATS], labels, of_gold)
         judge.notes += [
             f"{name}: {len(places):,} of its texts are no documents here, and left out, such as "
@@ -161,7 +176,7 @@ def aggregate(
             if places
         ]
         for path in tqdm(paths, "aggregating", unit="shards", delay=1):
-            shard = _read_votes(path, sources, labels)
+            shard = _read_votes(path, sources, means)
             _write_shard(output / path.name, shard.docs, *judge.add(shard), labels)
         return judge.result(n_reused)
 
@@ -192,12 +207,16 @@ class _Shard(NamedTuple):
 
 
 def _vote(docs: Sequence[Doc], sources: Sequence[Source], labels: Sequence[str]) -> _Shard:
-    """Return votes on documents, whose entities are the known tags."""
+    """Return votes on documents, without known tags."""
     votes, left_out = zip(*(source.vote(docs, labels) for source in sources), strict=True)
+    tags = np.full(sum(map(len, docs)), UNKNOWN, dtype="int32")
+    return _Shard(docs, list(votes), np.array(left_out), tags)
+
+
+def _encode_entities(docs: Sequence[Doc], labels: Sequence[str]) -> NDArray[np.int32]:
     entities = EntityTags(SCHEME, labels, [docs[0].vocab.strings[label] for label in labels])
     iob, kind = read_docs(docs, (ENT_IOB, ENT_TYPE)).T
-    tags, _ = entities.encode(iob, kind, is_first(doc_lengths(docs)))
-    return _Shard(docs, list(votes), np.array(left_out), tags)
+    return entities.encode(iob, kind, is_first(doc_lengths(docs)))[0]
 
 
 def _write_votes(path: Path, shard: _Shard) -> None:
@@ -208,6 +227,8 @@ def _write_votes(path: Path, shard: _Shard) -> None:
         path,
         bare,
         sizes=list(map(len, spans)),
+        n_symbols=[len(of_source.means) for of_source in shard.votes],
+        means=np.concatenate([of_source.means for of_source in shard.votes]),
         spans=np.concatenate(spans),
         weights=np.concatenate([of_source.weights for of_source in shard.votes]),
         looked=np.packbits([of_source.looked for of_source in shard.votes], axis=1),
@@ -215,7 +236,30 @@ def _write_votes(path: Path, shard: _Shard) -> None:
     )
 
 
-def _read_votes(path: Path, sources: Sequence[Source], labels: Sequence[str]) -> _Shard:
+def _read_means(path: Path) -> list[NDArray[np.bool_]]:
+    """Return what the symbols of each source mean in a shard (K, L)."""
+    n_symbols, means = load_arrays(path, ("n_symbols", "means"))
+    return np.split(means, n_symbols.cumsum()[:-1])
+
+
+def _unite(tables: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """Return all labels (L, L), and below them the alternatives of tables (K, L), each once."""
+    single = np.eye(tables[0].shape[1], dtype=bool)
+    rows = np.unique(np.concatenate(tables), axis=0)
+    return np.concatenate((single, rows[rows.sum(axis=1) > 1]))
+
+
+def _renumber(votes: Votes, means: NDArray[np.bool_]) -> Votes:
+    """Return votes with the symbols of a larger table (K, L)."""
+    rows = means.tolist()
+    numbers = np.array([rows.index(row) for row in votes.means.tolist()], dtype="int64")
+    return votes._replace(symbols=numbers[votes.symbols], means=means)
+
+
+def _read_votes(
+    path: Path, sources: Sequence[Source], means: Sequence[NDArray[np.bool_]]
+) -> _Shard:
+    """Read a shard. means: by source, the table (K, L) of its symbols in all shards."""
     keys = ("sizes", "spans", "weights", "looked", "left_out")
     docs, (sizes, spans, weights, looked, left_out) = load_shard(path, Vocab(), keys)
     n_tokens, cuts = sum(map(len, docs)), sizes.cumsum()[:-1]
@@ -224,10 +268,13 @@ def _read_votes(path: Path, sources: Sequence[Source], labels: Sequence[str]) ->
         np.split(weights, cuts),
         np.unpackbits(looked, axis=1, count=n_tokens).astype(bool),
         sources,
+        _read_means(path),
+        means,
         strict=True,
     )
     votes = [
-        Votes.of(s, seen, source.means(labels), source.denies, w) for s, w, seen, source in columns
+        _renumber(Votes.of(s, seen, own, source.denies, w), of_all)
+        for s, w, seen, source, own, of_all in columns
     ]
     return _Shard(docs, votes, left_out, np.full(n_tokens, UNKNOWN, dtype="int32"))
 
@@ -280,6 +327,7 @@ def _find_told(votes: Votes) -> NDArray[np.bool_]:
 def _fit(
     paths: Sequence[Path],
     sources: Sequence[Source],
+    means: Sequence[NDArray[np.bool_]],
     labels: Sequence[str],
     gold: _Shard | None,
     seed: int,
@@ -289,7 +337,7 @@ def _fit(
     parts = [] if gold is None else [gold]
     n_tokens = 0
     for i in np.random.default_rng(seed).permutation(len(paths)).tolist():
-        parts.append(_read_votes(paths[i], sources, labels))
+        parts.append(_read_votes(paths[i], sources, means))
         n_tokens += len(parts[-1].tags)
         if n_tokens > MAX_FIT:
             break
@@ -335,6 +383,8 @@ class _Judge:
         # See `_count`: estimated on all documents, and estimated and true on gold documents.
         self.sums, self.guessed, self.true = np.zeros((3, 2, s, n_labels, 2))
         self.same = np.zeros((s, s))
+        # Which labels a source proposes, and which sources tell something.
+        self.proposed, self.tells = np.zeros(n_labels, dtype=bool), np.zeros(s, dtype=bool)
         self.conflicts: list[dict[str, Any]] = []
         self.unsure: list[dict[str, Any]] = []
         if gold is not None:
@@ -358,15 +408,22 @@ class _Judge:
         entities = _spans(tags, shard.lengths)
         self.n_entities += np.bincount([k for *_, k in entities], minlength=len(self.labels))
         self.sums += self._count(votes, chain)
-        spans = [set(zip(*(x.tolist() for x in of[:3]), strict=True)) for of in votes]
+        spans = list(map(self._name_spans, votes))
         self.same += [[len(one & other) for other in spans] for one in spans]
         self._find_unsure(shard, chain)
         self._find_conflicts(shard, chain, entities, spans)
         self.n_docs += len(shard.docs)
         self.left_out += shard.left_out
-        told = np.any(list(map(_find_told, votes)), axis=0)
+        told = np.array(list(map(_find_told, votes)))
+        self.tells |= np.any(told, axis=1)
+        for of_source in votes:
+            self.proposed |= of_source.means[of_source.symbols].any(axis=0)
         silent = SILENT * np.sum([of_source.looked for of_source in shard.votes], axis=0)
-        return np.where(told, 1.0, silent.clip(max=1)), tags, chain
+        return np.where(told.any(axis=0), 1.0, silent.clip(max=1)), tags, chain
+
+    def _name_spans(self, votes: Votes) -> set[tuple[int, int, str]]:
+        names = [" or ".join(compress(self.labels, row)) for row in votes.means.tolist()]
+        return {(a, b, names[k]) for a, b, k in zip(*(x.tolist() for x in votes[:3]), strict=True)}
 
     def _count(
         self, votes: Sequence[Votes], chain: Potentials, is_true: bool = False
@@ -420,7 +477,6 @@ class _Judge:
         unary = CRF().marginals(chain).unary
         doubt = np.append(0, -(unary * np.log(unary.clip(min=1e-12))).sum(axis=1).cumsum())
         names = [source.name for source in self.sources]
-        symbols = [source.symbols(self.labels) for source in self.sources]
         found = []
         for group in group_overlaps((*span, s) for s, of in enumerate(spans) for span in of):
             start, end = group[0][0], max(end for _, end, *_ in group)
@@ -431,7 +487,7 @@ class _Judge:
             i = int(np.searchsorted(bounds, start, side="right")) - 1
             doc, first = shard.docs[i], int(bounds[i])
             around = doc[max(0, start - first - 12) : end - first + 12]
-            votes = [(a, b, " or ".join(symbols[s][k]), names[s]) for a, b, k, s in group]
+            votes = [(a, b, label, names[s]) for a, b, label, s in group]
             result = [
                 (a, b, self.labels[k], "result") for a, b, k in entities if a < end and b > start
             ]
@@ -453,8 +509,7 @@ class _Judge:
                 Figures(label, *(_share(*values[:, which, k]) for which in (0, 1)))
                 for k, label in enumerate(self.labels)
             ]
-        by_label = self.sums[0, :, :, 0]
-        n_spans = by_label.sum(axis=1)
+        n_spans = self.sums[0, :, :, 0].sum(axis=1)
         copies = [
             (names[a], names[b], float(model.correlations[a, b]))
             for a in range(len(names))
@@ -462,22 +517,26 @@ class _Judge:
             if model.correlations[a, b] >= NEAR_COPY
         ]
         notes = self.notes
-        for name, n, (n_overlaps, n_dropped) in zip(names, n_spans, self.left_out, strict=False):
+        for source, n, (n_overlaps, n_dropped) in zip(
+            self.sources, n_spans, self.left_out, strict=False
+        ):
+            name = source.name
             if not n:
-                notes.append(f"{name}: no span, it abstains")
+                notes.append(f"{name}: no span, it {'denies' if source.denies else 'abstains'}")
             if n_dropped:
                 notes.append(f"{name}: its map drops {n_dropped:,} spans")
             if n_overlaps:
                 notes.append(
-                    f"{name}: {n_overlaps:,} spans overlap another one of it; the longest stays"
+                    f"{name}: {n_overlaps:,} spans overlap another one of it; the one with the "
+                    "largest weight stays, then the longest"
                 )
         notes += [f"{a} and {b} are near-copies: they count for less" for a, b, _ in copies]
-        if (n_spans[:-1] > 0).sum() == 1:
+        if self.tells[:-1].sum() == 1:
             notes.append("only one source votes: nothing tells how precise it is")
         notes += [
             f"{label}: no source proposes it"
-            for label, n in zip(self.labels, by_label.sum(axis=0), strict=True)
-            if not n
+            for label, is_proposed in zip(self.labels, self.proposed, strict=True)
+            if not is_proposed
         ]
         return Aggregated(
             self.n_docs,

@@ -1,6 +1,7 @@
 """Shards of documents with arrays, `NAME.spacy` and `NAME.npz`, that an interrupted call keeps."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -44,10 +45,21 @@ def save_shard(path: Path, docs: Iterable[Doc], *attrs: str, **arrays: Any) -> N
 
 def load_shard(path: Path, vocab: Vocab, keys: Sequence[str]) -> tuple[list[Doc], list[Any]]:
     """Return the documents, and the arrays with these keys. ValueError for a damaged shard."""
-    try:
+    with _naming_damaged(path):
         docs = list(DocBin().from_disk(path.with_suffix(".spacy")).get_docs(vocab))
-        with np.load(path.with_suffix(".npz")) as arrays:
-            return docs, [arrays[key] for key in keys]
+    return docs, load_arrays(path, keys)
+
+
+def load_arrays(path: Path, keys: Sequence[str]) -> list[Any]:
+    """Return the arrays with these keys. ValueError for a damaged shard."""
+    with _naming_damaged(path), np.load(path.with_suffix(".npz")) as arrays:
+        return [arrays[key] for key in keys]
+
+
+@contextmanager
+def _naming_damaged(path: Path) -> Iterator[None]:
+    try:
+        yield
     except Exception as error:  # zlib, MessagePack, NumPy and ZIP raise their own
         damaged = f"{path}.spacy or .npz is damaged ({error}); delete both and start again"
         raise ValueError(damaged) from error

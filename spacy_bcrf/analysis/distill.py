@@ -3,6 +3,7 @@
 import random
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -127,8 +128,8 @@ def distill(
     of_teacher |= {"temperature": 1.0, "calibration": None, "calibrated_on": []}
     of_teacher |= {k: v for k, v in (("threshold", 0.0), ("control", None)) if k in of_teacher}
     nlp = _make_student(teacher, factory, name, of_teacher, features, rate)
-    with TemporaryDirectory() as temporary:
-        target = Path(temporary) if folder is None else folder
+    with TemporaryDirectory() if folder is None else nullcontext(folder) as place:
+        target = Path(place)
         if identity is not None:
             keep_identity(target / "manifest.json", identity)
         write = partial(_write_shard, teacher, name)

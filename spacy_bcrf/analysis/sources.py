@@ -14,6 +14,7 @@ MEDICATION = "DRUG"
 ENTITY = ["DRUG", "DISEASE"]
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -22,14 +23,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import spacy
-import srsly
-from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import get_package_path
 from thinc.api import Config
 
 from bcrf.chain.annotators import Votes
+from bcrf.io.json_objects import Problem, read_objects
 from spacy_bcrf.annotation.arrays import find_bounds
 from spacy_bcrf.corpora.formats.annotators import Candidate, Found, read_annotators
 from spacy_bcrf.sparse.gazetteers import Gazetteers, Words, read_phrases
@@ -67,23 +67,14 @@ class Source:
     path: Path | None = None
     places: Mapping[bytes, str] = field(default_factory=dict)
 
-    def symbols(self, labels: Sequence[str]) -> list[tuple[str, ...]]:
-        """Return the meanings that a vote can have: each of our labels, and each alternative."""
-        several = {meant for meant in self.meanings.values() if len(meant) > 1}
-        return [*((label,) for label in labels), *sorted(several)]
-
-    def means(self, labels: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which of our labels each symbol means (K, L)."""
-        return np.array([[label in meant for label in labels] for meant in self.symbols(labels)])
-
     def vote(self, docs: Sequence[Doc], labels: Sequence[str]) -> tuple[Votes, tuple[int, int]]:
         """Return the votes on documents, and how many spans overlap, and how many the map drops.
 
-        Of overlapping spans the one with the largest weight stays, then the longest. ValueError for
-        a label without a meaning.
+        Spans with equal bounds and weights are one vote for alternatives. Of overlapping spans the
+        one with the largest weight stays, then the longest. ValueError for a label without a
+        meaning.
         """
         bounds, rows, n_overlaps, n_dropped = find_bounds(docs), [], 0, 0
-        numbers = {meant: i for i, meant in enumerate(self.symbols(labels))}
         looked = np.zeros(bounds[-1][1] if bounds else 0, dtype=bool)
         for (first, last), found in zip(bounds, self.find(docs), strict=True):
             if found is None:
@@ -91,29 +82,39 @@ class Source:
             regions = [(0, last - first)] if found.regions is None else found.regions
             for start, end in regions:
                 looked[first + start : first + end] = True
-            taken: set[int] = set()
-            for one in sorted(found.candidates, key=lambda c: (-c.weight, c.start - c.end, c)):
+            # By bounds and weight.
+            groups: dict[tuple[int, int, float], list[tuple[str, ...]]] = defaultdict(list)
+            for one in found.candidates:
                 meant = self.meanings.get(one.label, (one.label,))
-                if meant and meant not in numbers:
+                if not set(meant) <= set(labels):
                     raise ValueError(
                         f"source {self.name!r}: nobody mapped its label {one.label!r}; expected "
                         f'{one.label} = "{labels[0]}" or another of {", ".join(labels)} in '
                         f"[sources.{self.name}.map], a list of alternatives, or [] to drop it"
                     )
-                tokens = range(first + one.start, first + one.end)
-                if not meant:
-                    n_dropped += 1
-                elif taken.isdisjoint(tokens):
-                    rows.append((tokens.start, tokens.stop, numbers[meant], one.weight))
-                    taken.update(tokens)
+                if meant:
+                    groups[one.start, one.end, one.weight].append(meant)
                 else:
-                    n_overlaps += 1
-        columns = np.array(sorted(rows)).reshape(-1, 4)
-        for start, end, *_ in rows:
-            looked[start:end] = True
-        means, weights = self.means(labels), columns[:, 3]
-        votes = Votes.of(columns[:, :3], looked, means, self.denies, weights)
-        return votes, (n_overlaps, n_dropped)
+                    n_dropped += 1
+            taken: set[int] = set()
+            votes = [
+                (min(1.0, weight * len(several)), end - start, -start, several)
+                for (start, end, weight), several in groups.items()
+            ]
+            for weight, size, at, several in sorted(votes, reverse=True):
+                tokens = range(first - at, first - at + size)
+                if taken.isdisjoint(tokens):
+                    means = [any(label in meant for meant in several) for label in labels]
+                    rows.append((tokens.start, tokens.stop, weight, *means))
+                    taken.update(tokens)
+                    looked[tokens.start : tokens.stop] = True
+                else:
+                    n_overlaps += len(several)
+        columns = np.array(sorted(rows)).reshape(-1, 3 + len(labels))
+        table, symbols = np.unique(columns[:, 3:] > 0, axis=0, return_inverse=True)
+        spans = np.column_stack((columns[:, :2], symbols.ravel()))
+        weights = columns[:, 2]
+        return Votes.of(spans, looked, table, self.denies, weights), (n_overlaps, n_dropped)
 
 
 def read_sources(path: Path, nlp: Language) -> tuple[tuple[str, ...], list[Source]]:
@@ -240,12 +241,16 @@ def _find_by_pipeline(
 def _find_by_patterns(path: Path, nlp: Language) -> Find:
     """Return the votes of a file of patterns for spaCy's rulers."""
     ruler: Any = spacy.blank(nlp.lang or "xx", vocab=nlp.vocab).add_pipe("span_ruler")
-    patterns = list(srsly.read_jsonl(path))
-    for i, one in enumerate(patterns, 1):
+    for place, one in read_objects(path):
         keys = (("label", str), ("pattern", str | list))
-        if not isinstance(one, dict) or not all(isinstance(one.get(k), kind) for k, kind in keys):
-            raise ValueError(f'{path}:{i}: expected {{"label": .., "pattern": ..}}, got {one!r}')
-    ruler.add_patterns(patterns)
+        if isinstance(one, Problem):
+            raise ValueError(f"{place}: {one}")
+        if not all(isinstance(one.get(key), kind) for key, kind in keys):
+            raise ValueError(f'{place}: expected {{"label": .., "pattern": ..}}, got {one!r}')
+        try:
+            ruler.add_patterns([one])
+        except Exception as error:  # spaCy raises different types, as does `re` for a REGEX
+            raise ValueError(f"{place}: is no pattern for spaCy's rulers: {error}") from None
     return lambda docs: [Found(_as_candidates(ruler.match(doc))) for doc in docs]
 
 

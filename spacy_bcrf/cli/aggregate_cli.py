@@ -1,6 +1,7 @@
 """`python -m spacy bcrf aggregate`"""
 
 import shutil
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from bcrf.io.text import text_suffix
 from spacy_bcrf import __version__
 from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.corpora.identity import hash_identity
+from spacy_bcrf.corpora.texts import find_inputs
 
 from .options import NewFolder, Seed
 from .paths import check_corpus, print_notes, write_json
@@ -58,8 +60,15 @@ def aggregate_cli(
     labels, found = read_sources(sources, nlp)
     if gold is not None:
         check_corpus(gold)
-    is_docs = text_suffix(texts) == ".spacy" or (texts.is_dir() and any(texts.glob("*.spacy")))
-    docs = read_docs(texts, nlp.vocab) if is_docs else read_texts(texts, nlp)
+    files, _ = find_inputs([str(texts)])
+    others = [file for file in files if text_suffix(file) != ".spacy"]
+    if 0 < len(others) < len(files):
+        raise ValueError(
+            f"{texts}: has .spacy files and {len(others):,} others, such as {others[0]}; expected "
+            "one folder of .spacy files, and another one of texts"
+        )
+    annotated = chain.from_iterable(read_docs(file, nlp.vocab) for file in files)
+    docs = read_texts(texts, nlp) if others else annotated
     identity = {
         "version": __version__,
         "sources": hash_files(sources),

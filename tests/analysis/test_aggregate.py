@@ -1,5 +1,6 @@
 """Votes of sources in Python."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from bcrf.chain.annotators import PRECISION
 from spacy_bcrf.analysis import aggregate, distill_aggregated
 from spacy_bcrf.analysis.aggregate import SCHEME
 from spacy_bcrf.analysis.sources import Source, read_groups
+from spacy_bcrf.corpora.formats.annotators import Candidate, Found
 
 
 def make_docs():
@@ -115,3 +117,94 @@ def test_a_student_finds_entities_where_sources_only_abstain(tmp_path, denies):
     missed = [Doc(student.vocab, words=[token.text for token in doc]) for doc in docs[::4]]
     n_found = sum(len(doc.ents) for doc in student.pipe(missed))
     assert n_found <= 2 if denies else n_found >= 18
+
+
+def candidates(*found):
+    return lambda docs: [Found([Candidate(*one) for one in found]) for _ in docs]
+
+
+def test_spans_with_equal_bounds_are_one_vote_for_alternatives(tmp_path):
+    """Once, the alphabetically first one was the vote."""
+    docs = make_docs()
+    coarse = Source("coarse", candidates((1, 2, "A", 0.5), (1, 2, "B", 0.5), (3, 4, "A", 1.0)))
+    for doc in docs[::2]:
+        doc.spans["fine"] = [Span(doc, 1, 2, "B")]
+    sources = [coarse, Source("fine", read_groups("fine"))]
+    votes, left_out = coarse.vote(docs[:1], ["A", "B"])
+    assert votes.means[votes.symbols].tolist() == [[True, True], [True, False]]
+    assert votes.weights.tolist() == [1, 1] and left_out == (0, 0)
+    found = [
+        aggregate(docs, sources, ["A", "B"], tmp_path, shard_size=size) for size in (1, 3, 100)
+    ]
+    assert found[0].n_entities["B"] >= 4 and found[0].notes == []
+    # Symbols are those of all shards.
+    assert found[0].figures["coarse"][1].precision == found[2].figures["coarse"][1].precision
+    assert "A or B" in {vote["label"] for each in found[0].conflicts for vote in each["votes"]}
+
+
+def test_alternatives_that_no_other_source_resolves(tmp_path):
+    """Once, a note said of one of them that no source proposes it."""
+    sources = [Source("x", candidates((1, 2, "A", 0.5), (1, 2, "B", 0.5))), SOURCES[0]]
+    docs = make_docs()
+    for doc in docs:
+        doc.spans["one"] = []
+    notes = aggregate(docs, sources, ["A", "B"], tmp_path).notes
+    assert notes == [
+        "one: no span, it abstains",
+        "only one source votes: nothing tells how precise it is",
+    ]
+
+
+def make_denied(n_alone, n_both, n_free=50):
+    """Return documents where a source proposes a span alone, with another one, and neither."""
+    docs = []
+    for group, n in (("alone", n_alone), ("both", n_both), ("free", n_free)):
+        for i in range(n):
+            word = f"{group}{i}q"
+            docs.append(Doc(spacy.blank("en").vocab, words=["she", "has", word, "today"]))
+            docs[-1].spans["a"] = [Span(docs[-1], 2, 3, "A")] if group != "free" else []
+            docs[-1].spans["b"] = [Span(docs[-1], 2, 3, "A")] if group == "both" else []
+    return docs
+
+
+@pytest.mark.parametrize("n_alone", [30, 50, 100])
+def test_a_source_that_denies_lowers_the_precision_of_the_one_it_contradicts(tmp_path, n_alone):
+    """Once, it raised it, to 0.98 from 0.925."""
+    docs = make_denied(n_alone, 50)
+    silent, denied = (
+        aggregate(docs, [source, other], ["A"], tmp_path).figures["a"][0].precision.value
+        for source in [Source("a", read_groups("a"))]
+        for other in (Source("b", read_groups("b"), denies=denies) for denies in (False, True))
+    )
+    assert denied < silent - 0.02
+
+
+def test_denial_removes_spans(tmp_path):
+    docs = make_denied(40, 100)
+    for doc in docs:
+        doc.spans["c"] = doc.spans["b"]
+    for denies, n in ((False, 140), (True, 100)):
+        sources = [Source(name, read_groups(name), denies=denies and name != "a") for name in "abc"]
+        assert aggregate(docs, sources, ["A"], tmp_path).n_entities == {"A": n}
+
+
+def test_notes_of_a_source_that_denies(tmp_path):
+    sources = [SOURCES[0], Source("z", candidates(), denies=True)]
+    assert aggregate(make_docs(), sources, ["A"], tmp_path).notes == ["z: no span, it denies"]
+
+
+@pytest.mark.parametrize(
+    "names, message",
+    [
+        (("one", "one"), "source 'one': expected a name that no other has"),
+        (
+            ("one", "repeats"),
+            "source 'repeats': expected a name that no other has; it is the built",
+        ),
+    ],
+)
+def test_two_sources_of_one_name(tmp_path, names, message):
+    """Once, the figures of the first one vanished."""
+    sources = [Source(name, read_groups("one")) for name in names]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        aggregate(make_docs(), sources, ["A"], tmp_path)

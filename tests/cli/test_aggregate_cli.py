@@ -213,11 +213,55 @@ def test_bad_configs(folder, old, new, message):
     assert not (folder / "out").exists()
 
 
-@pytest.mark.parametrize("record", [{"label": "ILL"}, {"pattern": "x"}, [1]])
-def test_bad_patterns(folder, record):
-    (folder / "rules.jsonl").write_text('{"label": "ILL", "pattern": "x"}\n' + json.dumps(record))
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ('{"label": "ILL"}', "expected {"),
+        ('{"pattern": "x"}', "expected {"),
+        ("[1]", "expected an object, got [1]"),
+        ("not JSON", "no JSON"),
+        ('{"label": "ILL", "pattern": [{"LOWER": {"REGEX": "("}}]}', "is no pattern for spaCy's"),
+        ('{"label": "ILL", "pattern": [{"NOPE": 1}]}', "The attribute NOPE is not supported"),
+    ],
+)
+def test_bad_patterns(folder, line, message):
+    (folder / "rules.jsonl").write_text(f'{{"label": "ILL", "pattern": "x"}}\n{line}')
     result = run("texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en", exit_code=1)
-    assert "rules.jsonl:2: expected {" in " ".join(result.stderr.split())
+    shown = " ".join(result.stderr.split())
+    assert "[sources.rules] rules.jsonl:2: " in shown and message in shown
+
+
+def test_folders_of_documents(folder):
+    """Once, documents in folders of a folder were texts, and texts beside documents lost."""
+    doc = spacy.blank("en")("She took aspirin for fever")
+    doc.spans["one"] = [Span(doc, 2, 3, "DRUG")]
+    (folder / "docs/sub").mkdir(parents=True)
+    DocBin(docs=[doc], store_user_data=True).to_disk(folder / "docs/sub/a.spacy")
+    (folder / "groups.cfg").write_text(
+        '[aggregate]\nlabels = ["DRUG"]\n[sources]\n[sources.one]\nspans = "one"\n'
+    )
+    run("docs", "-s", "groups.cfg", "-o", "out")
+    assert entities(folder / "out/000000.spacy") == [[("aspirin", "DRUG")]]
+    (folder / "docs/more.txt").write_text("Fever is back")
+    result = run("docs", "-s", "groups.cfg", "-o", "mixed", exit_code=1)
+    message = "docs: has .spacy files and 1 others, such as docs/more.txt; expected one folder"
+    assert message in " ".join(result.stderr.split())
+
+
+def test_lists_of_labels(folder):
+    """Once, a list was a vote for its alphabetically first label."""
+    records = [
+        {"text": text, "spans": [span(text, "aspirin", ["DRUG", "ILL"])]}
+        for text in (f"{x} aspirin {x}" for x in "abcdefgh")
+    ]
+    (folder / "llm.jsonl").write_text("\n".join(map(json.dumps, records)))
+    (folder / "texts.txt").write_text("\n".join(record["text"] for record in records))
+    (folder / "rules.jsonl").write_text(json.dumps({"label": "ILL", "pattern": "aspirin"}))
+    config = CONFIG.split("[sources.list]")[0]
+    (folder / "sources.cfg").write_text(config)
+    result = run("texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en")
+    assert entities(folder / "out/000000.spacy") == [[("aspirin", "ILL")]] * 8
+    assert "overlap" not in result.stderr
 
 
 def test_a_text_with_two_opinions_of_a_source(folder):
@@ -301,4 +345,4 @@ def test_sources_that_tell_little(folder):
     result = run("texts.txt", "-s", "few.cfg", "-o", "few", "-l", "en")
     notes = " ".join(result.stderr.split())
     assert "one: no span, it abstains" in notes
-    assert "copy: 4 spans overlap another one of it; the longest stays" in notes
+    assert "copy: 4 spans overlap another one of it; the one with the largest weight stays" in notes
