@@ -239,12 +239,9 @@ class PatternTokenizer(DummyTokenizer):
 
     def __call__(self, text: str) -> Doc:
         # An empty match may share its start with the next one, or the end of the text.
-        starts = list(dict.fromkeys(match.start() for match in self._find(text)))
-        bounds = [0, *(start for start in starts[1:] if start < len(text)), len(text)]
-        bounds = bounds if text else []
-        words, spaces = [], []
-        for start, end in pairwise(bounds):
-            has_space = text[end - 1] == " " and end - start > 1
-            words.append(text[start : end - has_space])
-            spaces.append(has_space)
+        starts = sorted({match.start() for match in self._find(text)} - {len(text)})
+        bounds = [0, *starts[1:], len(text)] if text else []
+        pieces = [text[start:end] for start, end in pairwise(bounds)]
+        words = [piece.removesuffix(" ") or piece for piece in pieces]
+        spaces = [len(word) < len(piece) for word, piece in zip(words, pieces, strict=True)]
         return Doc(self.vocab, words=words, spaces=spaces)
