@@ -155,20 +155,22 @@ def _find_cases(tokenizer: Tokenizer) -> _Cases:
 class _Words:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer, self.cases = tokenizer, _find_cases(tokenizer)
-        # Parts of a text, joined once if it has 10 MB without a blank; characters; last one.
-        self.state: tuple[list[str], int, str] = [], 0, ""
+        # Parts of a text, joined once if it has 10 MB without a blank; how many of them, as later
+        # states share the list; characters; last one.
+        self.state: tuple[list[str], int, int, str] = [], 0, 0, ""
 
     def feed(self, text: str) -> list[str]:
         check_text(text)
         if not text:
             return []
-        parts, size, last = self.state
+        parts, n, size, last = self.state
+        del parts[n:]
         is_new = not text.isspace() if last.isspace() else _BLANK.search(text) is not None
         if not is_new:
             if size + len(text) > LONGEST:
                 raise _too_long()
             parts.append(text)
-            self.state = parts, size + len(text), text[-1]
+            self.state = parts, n + 1, size + len(text), text[-1]
             return []
         rest = "".join(parts) + text
         pieces, start, at, known = [], 0, 0, self.cases.known
@@ -187,12 +189,13 @@ class _Words:
                     pieces.append(rest[:cut])
                     rest = rest[cut:]
                     break
-        self.state = [rest], len(rest), rest[-1:]
+        self.state = [rest], 1, len(rest), rest[-1:]
         return pieces
 
     def close(self) -> list[str]:
-        rest, self.state = "".join(self.state[0]), ([], 0, "")
-        return [rest]
+        parts, n, *_ = self.state
+        self.state = [], 0, 0, ""
+        return ["".join(parts[:n])]
 
     def _may_go_on(self, text: str, rest: str) -> bool:
         """Return whether a special case may begin in a text and end behind it, in the rest."""

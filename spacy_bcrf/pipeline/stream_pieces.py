@@ -103,7 +103,9 @@ class Pieces:
         last, expected = self._last or (doc, start)
         if last is None:
             raise TypeError("a stream takes text or documents, not both")
-        if last is doc and isinstance(piece, Span) and start != expected:
+        # A document may come again, but not behind a part of it.
+        goes_on = isinstance(piece, Span) or expected < len(doc)
+        if last is doc and goes_on and start != expected:
             raise ValueError(
                 f"[{self._name}] token {expected} of the document comes next, got a span from "
                 f"token {start} on"

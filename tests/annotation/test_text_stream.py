@@ -94,6 +94,15 @@ def test_errors_lose_nothing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert "".join(word for word, *_ in read([first, *rest])) == "abc"
 
 
+def test_an_earlier_state_is_that_of_the_earlier_text() -> None:
+    stream = stream_text(english())
+    stream.feed("ab")
+    state = stream.state
+    stream.feed("cd")
+    stream.state = state
+    assert [*stream.feed("ef "), *stream.close()] == ["abef ", ""]
+
+
 def test_ten_megabytes_without_a_blank() -> None:
     stream = stream_text(english())
     with pytest.raises(ValueError, match=r"more than 1,000,000 characters without a blank"):

@@ -226,6 +226,8 @@ def test_a_part_of_a_document() -> None:
     found = [stream.feed(other[10:15])]  # the entity is in no token that is fed
     with pytest.raises(ValueError, match="token 15 of the document comes next, got a span from"):
         stream.feed(other[16:20])
+    with pytest.raises(ValueError, match="token 15 of the document comes next, got a span from"):
+        stream.feed(other)
     found += [stream.feed(other[15:20]), stream.feed(doc[20:22]), stream.close()]
     part = doc[10:22].as_doc()
     assert [word for final in found for word in final.words] == [t.text_with_ws for t in doc[10:22]]
