@@ -4,7 +4,8 @@
 
 A chain learns a part of the training data. Texts of 20 test sentences arrive in random pieces of 1
 to 40 characters. The lag is the number of words between a word and the last one that is known when
-it becomes final, less the look-ahead of the features. Processor seconds of one process.
+it becomes final, less the look-ahead of the features. Processor seconds of one process. With
+probabilities, those of the whole text's entities are computed too.
 """
 
 import argparse
@@ -108,6 +109,8 @@ def measure(
     pipe: Any = nlp.get_pipe(name)
     pieces = [list(cut(text, seed)) for seed, text in enumerate(texts)]
     options = {"probabilities": mode == "probabilities"}
+    if options["probabilities"] and not pipe.codec.may_overlap:
+        pipe.annotate = ("confidence",)
 
     def annotate() -> list[Any]:
         return [pipe.predict([nlp.make_doc(text)])[0] for text in texts]
