@@ -17,9 +17,9 @@ from .build import MODELS, WORK
 
 HEAD = """# Pipelines
 
-Pipelines that one can load: small, on a CPU, with calibrated probabilities, and with thresholds
-that keep promises of precision and recall. `python -m models.page` writes this page from their
-cards, which `report` measures.
+Pipelines that one can load: small, on a CPU, with calibrated probabilities, and with promises of
+precision and recall: `nlp.meta["promises"]`, one of which `pipe.control` takes. `python -m
+models.page` writes this page from their cards, which `report` measures.
 
 In a clone, `make models` builds their wheels into `dist` from public corpora, and
 `make models MODEL=NAME` builds one, in 2 to 9 minutes of processor time. `CORPORA=DIR` reads

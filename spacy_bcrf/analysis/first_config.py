@@ -186,10 +186,10 @@ def find_annotated(corpus: Inspection) -> list[str]:
 
 
 def _choose_ratio(corpus: Inspection, dev: Inspection, notes: list[str]) -> dict[str, Any]:
-    """Return entity_ratio if entities are twice as frequent among annotated tokens as in dev."""
+    """Return entity_ratio if no O is annotated, or entities twice as frequently as in dev."""
     share = round(dev.entity_share, 3) if dev.outside else RATIO
     is_complete = corpus.inside + corpus.outside == corpus.tokens
-    if is_complete or not share or corpus.entity_share <= 2 * share:
+    if is_complete or not share or (corpus.outside and corpus.entity_share <= 2 * share):
         return {}
     source = "of dev" if dev.outside else "a guess, because dev has no O either: set it by hand"
     notes.append(

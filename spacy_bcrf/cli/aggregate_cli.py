@@ -9,6 +9,7 @@ import spacy
 import typer
 from spacy.cli._util import Arg, Opt
 
+from bcrf.chain.potentials import counted
 from bcrf.io.atomic import check_new_folder, replacing_folder
 from bcrf.io.hashes import hash_files
 from bcrf.io.text import text_suffix
@@ -97,7 +98,7 @@ def aggregate_cli(
         shutil.rmtree(kept, ignore_errors=True)
     print_notes(result.notes)
     if result.n_reused:
-        typer.echo(f"{work or kept}: {result.n_reused:,} shards have votes already")
+        typer.echo(f"{work or kept}: has votes of {counted(result.n_reused, 'shard')} already")
     typer.echo("\n".join(result.lines()))
     typer.echo(f"{output}: {result!r}; {output / 'sources.html'} is the page of the sources")
     return f"python -m spacy bcrf distill {output} -o student"

@@ -73,6 +73,8 @@ def distill_cli(
         found = distill_annotators(list(reading), base, corpus=teacher, **options)
     else:
         if texts is None:
+            if not Path(teacher).exists():
+                raise ValueError(f"{teacher}: there is no such file or folder")
             raise ValueError(
                 f"expected texts for the pipeline {teacher} to label, or JSON lines with "
                 "annotation in its place"

@@ -118,7 +118,7 @@ def test_a_killed_run_goes_on(folder):
     run(*options, "-o", "once")
     (folder / "votes/000001.npz").unlink()
     result = run(*options, "-o", "again")
-    assert "votes: 2 shards have votes already" in result.stdout
+    assert "votes: has votes of 2 shards already" in result.stdout
     once, again = ((folder / name / "sources.json").read_text() for name in ("once", "again"))
     assert json.loads(once) == {**json.loads(again), "n_reused": 0}
     (folder / "drugs.txt").write_text("aspirin")

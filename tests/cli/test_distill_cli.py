@@ -195,6 +195,7 @@ def test_bad_arguments(folder):
     cases = [
         (["teacher", "texts.txt"], "expected --output"),
         (["teacher", "-o", "out"], "expected texts for the pipeline teacher to label"),
+        (["teachers", "-o", "out"], "teachers: there is no such file or folder"),
         (["crowd.jsonl", "texts.txt", "-o", "out"], "expected a pipeline to label texts.txt"),
         (["teacher", "texts.txt", "-o", "out"], "--pipe is missing"),
         (["teacher", "texts.txt", "-o", "teacher", "-p", "ner"], "new or empty folder"),

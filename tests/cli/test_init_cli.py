@@ -453,6 +453,7 @@ def test_names_and_texts(tmp_path):
     [
         (["B-PER", "", ""], ["B-PER", "O", "O"], 0.333),
         (["B-PER", "", ""], ["B-PER", "", ""], 0.15),
+        (["B-PER", "", ""], ["B-PER", "I-PER", "O"], 0.667),
         (["B-PER", "", "O"], ["B-PER", "O", "O"], None),
         (["B-PER", "I-PER", "I-PER"], ["B-PER", "O", "O"], None),
         (["B-PER", "", ""], ["O", "O", "O"], None),
