@@ -22,6 +22,8 @@ from .options import GpuId, PipeName
 from .paths import check_corpus, check_output_file, print_notes, write_json_lines, write_report
 
 Style = Literal["label", "surrogate", "mask"]
+MOST = 0.5
+"""The replaced share of the characters above which a note says so."""
 
 
 def redact_cli(
@@ -94,6 +96,9 @@ def redact_cli(
         redacted = redact(nlp, (doc for _, doc in docs), name, **options)
         for (text_id, _), found in zip(ids, redacted, strict=True):
             n.update(texts=1, spans=len(found.spans), left=len(found.left))
+            n["replaced"] += sum(region.end - region.start for region in found.regions)
+            n["written"] += sum(span.end - span.start for span in found.spans)
+            n["characters"] += len(found.text)
             if report is not None:
                 kept.append(found)
             yield {"id": text_id, **found.to_json()}
@@ -104,6 +109,9 @@ def redact_cli(
     typer.echo(f"{n['texts']:,} texts with {n['spans']:,} replacements written to {output}")
     left = f"found strings still stand at {n['left']:,} places, where they are improbable"
     print_notes([left] * bool(n["left"]))
+    share = n["replaced"] / max(1, n["replaced"] + n["characters"] - n["written"])
+    most = f"{share:.0%} of the characters are replaced: promise less, or give a higher --threshold"
+    print_notes([most] * (share > MOST))
     if report is not None:
         leaks = measure_leaks(gold, kept, spans_key=labeler.codec.settings.get("spans_key"))
         title = f"Leaks of {name} of {model} in {texts}"

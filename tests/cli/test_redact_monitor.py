@@ -52,6 +52,13 @@ def test_redacted_texts_of_a_promise(folder):
     }
 
 
+def test_a_text_of_which_little_is_left(folder):
+    result = redact("model", "new.txt", *PIPE, "--threshold", "1e-9", "-o", "out.jsonl")
+    assert "% of the characters are replaced: promise less, or give a higher" in result.stderr
+    result = redact("model", "new.txt", *PIPE, "--threshold", "0.5", "-o", "out.jsonl")
+    assert "of the characters are replaced" not in result.stderr
+
+
 def test_a_key_gives_equal_surrogates(folder):
     (folder / "key").write_text("secret\n")
     args = ("model", "new.txt", *PIPE, "--threshold", "0.5", "--style", "surrogate")
