@@ -1,4 +1,4 @@
-"""Folds of training documents, each of which a pipeline that did not learn it judges."""
+"""Folds of training documents. A pipeline judges the fold that it did not learn."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -18,7 +18,7 @@ from .build import MODELS, WORK
 HEAD = """# Pipelines
 
 Pipelines that one can load: small, on a CPU, with calibrated probabilities, and with promises of
-precision and recall: `nlp.meta["promises"]`, one of which `pipe.control` takes. `python -m
+precision and recall: `nlp.meta["promises"]` has them, `pipe.control` takes one. `python -m
 models.page` writes this page from their cards, which `report` measures.
 
 In a clone, `make models` builds their wheels into `dist` from public corpora, and

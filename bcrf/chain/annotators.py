@@ -298,7 +298,7 @@ class _Fit:
     def compare(self, weights: Floats) -> Floats:
         """Return the sums of votes by tag (N, T), where sources that others confirm count for more.
 
-        An entity's share stays; its label and boundaries are those of such sources. weights: (S,).
+        The share of an entity stays. Such sources decide its label and boundaries. weights: (S,).
         """
         sums = self.add_votes(weights)
         # A vote for alternatives confirms each of them.

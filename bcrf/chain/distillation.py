@@ -20,8 +20,8 @@ def distillation_loss(
     is exact for a CRF and for independent tags, and that at convergence for others, see
     `backprop_to_crf`.
 
-    target: marginals with edges (N, T, T), such as `CRF().marginals(teacher, edges=True)`. Where
-    those of a token or an edge sum to less than 1, the rest are p's own, which teach nothing.
+    target: marginals with edges (N, T, T), such as `CRF().marginals(teacher, edges=True)`. If those
+    of a token or an edge sum to less than 1, p's own fill the rest, which teaches nothing.
     O(N T^2) time and memory. Raises ValueError for a target of other sequences or tags, and names
     the first sequence whose potentials forbid a labeling that has probability in the target.
     """

@@ -246,8 +246,9 @@ def find_left(
         for start, end in string.find(new, folded):
             k = bisect_left(ends, end)
             if k < len(spans) and spans[k].start <= start:
-                region = regions[k]
-                if string.text not in fold(old[region.start : region.end]):
+                region, span = regions[k], spans[k]
+                is_label = new[span.start : span.end] == f"[{span.label}]"
+                if is_label or string.text not in fold(old[region.start : region.end]):
                     continue
             yield Region(start, end, string.label, 0.0, True)
 

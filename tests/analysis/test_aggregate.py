@@ -137,7 +137,7 @@ def test_spans_with_equal_bounds_are_one_vote_for_alternatives(tmp_path):
         aggregate(docs, sources, ["A", "B"], tmp_path, shard_size=size) for size in (1, 3, 100)
     ]
     assert found[0].n_entities["B"] >= 4 and found[0].notes == []
-    # Symbols are those of all shards.
+    # A symbol has the same number in all shards.
     assert found[0].figures["coarse"][1].precision == found[2].figures["coarse"][1].precision
     assert "A or B" in {vote["label"] for each in found[0].conflicts for vote in each["votes"]}
 

@@ -266,6 +266,13 @@ def test_what_stands_in_the_output_counts(nlp):
     assert masked.text == "Xx met Bob" and len(masked.left) == 1
 
 
+def test_a_label_in_place_of_a_text_has_nothing_of_it(nlp):
+    doc = nlp.make_doc("my Card 401")
+    span = Region(3, 11, "CREDIT_CARD", 0.9)
+    one = replace_spans(doc, [span], np.full(len(doc), 0.9), Replacer("label", b""))
+    assert one.text == "my [CREDIT_CARD]" and not one.left
+
+
 @pytest.mark.parametrize("style", STYLES[1:])
 @pytest.mark.parametrize(
     "word",
