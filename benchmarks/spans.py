@@ -47,7 +47,7 @@ from lab.tables import print_table
 from spacy_bcrf.analysis.calibrate import calibrate
 from spacy_bcrf.analysis.combine import sum_pipelines
 from spacy_bcrf.corpora.formats.columns import read_columns
-from spacy_bcrf.sparse.cluster_words import load_brown_clusters
+from spacy_bcrf.sparse.brown_clusters import load_brown_clusters
 from spacy_bcrf.sparse.template_sets import BIOMEDICAL, BROWN, NER
 from spacy_bcrf.sparse.word_tables import CLUSTER, COMPOUND
 

@@ -19,7 +19,7 @@ from lab.options import add_options
 from lab.processes import in_own_process
 from lab.tables import print_table
 from spacy_bcrf.layers.linear_chain import sparse_chains
-from spacy_bcrf.sparse.cluster_words import load_brown_clusters
+from spacy_bcrf.sparse.brown_clusters import load_brown_clusters
 
 
 def measure_pass(folder: Path, corpus: str, passes: int = 3) -> dict[str, object]:

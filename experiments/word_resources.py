@@ -36,6 +36,7 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,7 @@ def main() -> None:
             (args.output / f"lists/{name}.txt").write_text("\n".join(kept), "utf8")
     if args.text:
         texts = [line.split() for line in args.text.read_text("utf8").splitlines()]
-        word2vec = require("gensim.models", "clusters").Word2Vec
+        word2vec = import_module("gensim.models").Word2Vec
         vectors = word2vec(
             texts, vector_size=100, window=5, sg=1, min_count=3, workers=1, epochs=5, seed=0
         ).wv
@@ -320,7 +321,7 @@ def save(vectors: Vectors, folder: Path) -> None:
 
 def cluster(words: Sequence[str], data: NDArray, rows: Sequence[int], stem: Path) -> None:
     """Write k-means clusters of the directions of vectors, of each size. rows: of the words."""
-    k_means = require("sklearn.cluster", "clusters").MiniBatchKMeans
+    k_means = import_module("sklearn.cluster").MiniBatchKMeans
     data = data.astype("float32")
     data /= np.maximum(np.linalg.norm(data, axis=1, keepdims=True), 1e-9)
     for size in SIZES:

@@ -303,7 +303,7 @@ def _find_clusters(option: str | None, raw: Path | None, folder: Path, lang: str
     if path.exists():
         typer.echo(f"{path}: taken as it is")
     else:
-        clusters_cli(path, raw, brown=raw is None, kind="brown", lang=lang)
+        clusters_cli(path, raw, lang=lang)
     return path
 
 

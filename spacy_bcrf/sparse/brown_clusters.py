@@ -1,10 +1,12 @@
 """Brown clusters by Liang's algorithm: a window of clusters, and the merges that cost least."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+from spacy.util import load_language_data, registry
 from tqdm import tqdm
 
-from .cluster_words import find_paths
 from .word_counts import NO_STATE, Checkpoint, WordCounts
 
 SAVE_EVERY = 2000
@@ -46,14 +48,38 @@ def brown_clusters(
     return {word: paths[k] for word, k in zip(counts.words, of_word.tolist(), strict=True)}
 
 
-def f(n: NDArray) -> NDArray:
+def find_paths(children: NDArray[np.int64]) -> list[str]:
+    """Return the path of each of K leaves. children: (K - 1, 2), node K + i has children[i]."""
+    n_leaves = len(children) + 1
+    paths = [""] * (2 * n_leaves - 1)
+    for i in reversed(range(len(children))):
+        for bit, child in enumerate(children[i]):
+            paths[child] = f"{paths[n_leaves + i]}{bit}"
+    return paths[:n_leaves]
+
+
+def load_brown_clusters(lang: str) -> dict[str, str]:
+    """Load the paths of spacy-lookups-data by word. ValueError names it for other languages."""
+    tables = registry.lookups.get_all().get(lang, {})
+    if "lexeme_cluster" not in tables:
+        raise ValueError(
+            f"there are no Brown clusters of the language {lang!r}: give a file of texts. "
+            "spacy-lookups-data has those of en, de and es: pip install spacy-lookups-data"
+        )
+    found: Any = load_language_data(tables["lexeme_cluster"])
+    # The lowest bit of the number is the first bit of the path. 0 means no cluster.
+    paths = ((word, f"{number:b}"[::-1]) for word, number in found.items() if number)
+    return {word: path for word, path in paths if word and not any(map(str.isspace, word))}
+
+
+def _f(n: NDArray) -> NDArray:
     """Return n log n, 0 for 0."""
     return n * np.log(np.maximum(n, 1))
 
 
 def _h(a: NDArray, b: NDArray) -> NDArray:
     """Return f(a) + f(b) - f(a + b), which is 0 where one of both is 0."""
-    return f(a) + f(b) - f(a + b)
+    return _f(a) + _f(b) - _f(a + b)
 
 
 class Window:
@@ -67,8 +93,8 @@ class Window:
 
     def __init__(self, counts: WordCounts, n_slots: int) -> None:
         n_words = len(counts.words)
-        self._after = by_word(counts.pairs[:, 0], counts.pairs[:, 1], counts.numbers, n_words)
-        self._before = by_word(counts.pairs[:, 1], counts.pairs[:, 0], counts.numbers, n_words)
+        self._after = _by_word(counts.pairs[:, 0], counts.pairs[:, 1], counts.numbers, n_words)
+        self._before = _by_word(counts.pairs[:, 1], counts.pairs[:, 0], counts.numbers, n_words)
         self._counts = counts
         self.slots = np.full(n_words, -1)
         self._n = np.zeros((n_slots, n_slots))
@@ -151,12 +177,12 @@ class Window:
         shared = _h(row[after], n[:, after]).sum(axis=1)
         shared += _h(column[before, None], n[before]).sum(axis=0)
         # The counts of both clusters with each other become one: replace their part of the sum.
-        both = f(own + row) + f(own + column) + f(diagonal + row) + f(diagonal + column)
-        apart = f(np.array(own)) + f(diagonal) + f(row) + f(column)
-        return shared + both - apart - f(own + diagonal + row + column)
+        both = _f(own + row) + _f(own + column) + _f(diagonal + row) + _f(diagonal + column)
+        apart = _f(np.array(own)) + _f(diagonal) + _f(row) + _f(column)
+        return shared + both - apart - _f(own + diagonal + row + column)
 
 
-def by_word(
+def _by_word(
     words: NDArray, others: NDArray, numbers: NDArray, n_words: int
 ) -> list[tuple[NDArray, NDArray]]:
     order = words.argsort(kind="stable")

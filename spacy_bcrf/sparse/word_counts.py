@@ -27,8 +27,17 @@ class WordCounts(NamedTuple):
 
 
 def count_words(read: Read, n_clusters: int, min_freq: int) -> WordCounts:
-    """Count words and pairs in sentences. read: called twice. ValueError: `frequent_words`."""
-    words = frequent_words(read, n_clusters, min_freq)
+    """Count frequent words and pairs of them in sentences. read: called twice.
+
+    ValueError if the words are too few for the clusters.
+    """
+    counts = Counter(word for sentence in read() for word in sentence)
+    words = [word for word, n in counts.most_common() if n >= min_freq]
+    if not 2 <= n_clusters <= len(words):
+        raise ValueError(
+            f"{n_clusters} clusters of {len(words)} words that occur at least {min_freq} times; "
+            "expected from 2 clusters to as many as words. Choose fewer clusters, or give more text"
+        )
     ids = {word: i for i, word in enumerate(words)}
     keys, numbers = np.zeros(0, "int64"), np.zeros(0, "int64")
     for chunk in _chunks(read(), ids):
@@ -37,23 +46,6 @@ def count_words(read: Read, n_clusters: int, min_freq: int) -> WordCounts:
         keys, places = np.unique(np.concatenate([keys, found]), return_inverse=True)
         numbers = np.bincount(places, np.concatenate([numbers, n]), len(keys)).astype("int64")
     return WordCounts(words, np.stack(np.divmod(keys, len(ids)), axis=1), numbers)
-
-
-def frequent_words(read: Read, n_clusters: int, min_freq: int) -> list[str]:
-    """Return the frequent words, the most frequent first. ValueError if there are too few."""
-    counts = Counter(word for sentence in read() for word in sentence)
-    words = [word for word, n in counts.most_common() if n >= min_freq]
-    if not 2 <= n_clusters <= len(words):
-        raise too_many_clusters(n_clusters, len(words), f" that occur at least {min_freq} times")
-    return words
-
-
-def too_many_clusters(n_clusters: int, n_words: int, which: str = "") -> ValueError:
-    """Return the error of a number of clusters that the words do not allow."""
-    return ValueError(
-        f"{n_clusters} clusters of {n_words} words{which}; expected from 2 clusters to as many as "
-        "words. Choose fewer clusters, or give more text"
-    )
 
 
 def _chunks(sentences: Iterable[Sequence[str]], ids: dict[str, int]) -> Iterator[NDArray]:

@@ -142,7 +142,7 @@ def readers(model: Path, command: str, bomb: str, texts: list[str]) -> None:
 
 STATES = {
     "clusters": (
-        ("clusters", "texts.txt", "-o", "c.tsv", "--kind", "clark", "-k", "2"),
+        ("clusters", "texts.txt", "-o", "c.tsv", "-k", "2"),
         "c.tsv.state",
     ),
     "monitor": (("monitor", "{model}", "texts.txt", "-p", "ner", "--state", "w.json"), "w.json"),

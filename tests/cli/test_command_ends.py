@@ -35,7 +35,6 @@ OF_ANOTHER_KIND = [
     ("audit", "data.spacy", "-o", "new.jsonl", "--page", "notes"),
     ("calibrate", "model", "data.spacy", "-o", "new", "--plot", "notes"),
     ("clusters", "data.spacy", "-o", "notes"),
-    ("clusters", "data.spacy", "-o", "new.tsv", "--kind", "skipgram", "--vectors", "notes"),
     ("control", "model", "data.spacy", "--plot", "notes"),
     ("convert", "data.spacy", "notes"),
     ("curve", "data.spacy", "data.spacy", "-o", "notes"),

@@ -109,3 +109,9 @@ def test_pairs_are_counted_over_chunks(monkeypatch):
     assert np.array_equal(parts.pairs, whole.pairs)
     assert np.array_equal(parts.numbers, whole.numbers)
     assert whole.numbers.sum() == 60 * 7
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"[" * 1000])
+def test_a_damaged_state_is_no_state(tmp_path, content):
+    (tmp_path / "state").write_bytes(content)
+    assert Checkpoint(tmp_path / "state", "a").load() == {}
