@@ -155,11 +155,12 @@ def aggregate(
         if identity is not None:
             keep_identity(target / "manifest.json", identity)
         list(_match(gold, unmatched))
+        # Before the votes on documents, which may take long: its errors come first.
+        of_gold = _vote(gold, sources, labels) if gold else None
         reading = _match(docs, unmatched)
         paths, n_reused = write_missing(reading, target, shard_size, write, "voting")
         if not paths:
             raise ValueError(f"{corpus}: there are no texts")
-        of_gold = _vote(gold, sources, labels) if gold else None
         tables = [_read_means(path) for path in paths]
         if of_gold is not None:
             tables.append([of_source.means for of_source in of_gold.votes])

@@ -1,6 +1,5 @@
 """`python -m spacy bcrf aggregate`"""
 
-import shutil
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +18,7 @@ from spacy_bcrf.corpora.identity import hash_identity
 from spacy_bcrf.corpora.texts import find_inputs
 
 from .options import NewFolder, Seed
-from .paths import check_corpus, print_notes, write_json
+from .paths import check_corpus, keep_parts, print_notes, write_json
 
 
 def aggregate_cli(
@@ -56,7 +55,6 @@ def aggregate_cli(
     from .text_docs import read_texts
 
     check_new_folder(output)
-    kept = output.with_name(f".{output.name}.votes")
     nlp = spacy.blank(lang)
     labels, found = read_sources(sources, nlp)
     if gold is not None:
@@ -78,7 +76,7 @@ def aggregate_cli(
         "language": lang,
         "documents in a shard": shard,
     }
-    with replacing_folder(output) as part:
+    with keep_parts(work, output, "votes") as kept, replacing_folder(output) as part:
         result = aggregate(
             docs,
             found,
@@ -94,11 +92,9 @@ def aggregate_cli(
         write_json(part / "sources.json", result.to_json())
         page = render("sources.html", title=f"Sources of {texts}", found=result)
         (part / "sources.html").write_text(page, "utf8")
-    if work is None:
-        shutil.rmtree(kept, ignore_errors=True)
     print_notes(result.notes)
     if result.n_reused:
-        typer.echo(f"{work or kept}: has votes of {counted(result.n_reused, 'shard')} already")
+        typer.echo(f"{kept}: has votes of {counted(result.n_reused, 'shard')} already")
     typer.echo("\n".join(result.lines()))
     typer.echo(f"{output}: {result!r}; {output / 'sources.html'} is the page of the sources")
     return f"python -m spacy bcrf distill {output} -o student"

@@ -1,6 +1,5 @@
 """`python -m spacy bcrf audit`"""
 
-import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ from bcrf.io.atomic import write_text
 
 from .errors import spacy_command
 from .options import Lang, PipeName, Work
-from .paths import check_corpus, check_output_file, read_corpus, write_json_lines
+from .paths import check_corpus, check_output_file, keep_parts, read_corpus, write_json_lines
 
 
 def audit_cli(
@@ -43,7 +42,6 @@ def audit_cli(
     check_output_file(page, ".html", *inputs, output)
     check_corpus(corpus)
     docs = list(read_corpus(corpus))
-    folder = work or output.with_name(f".{output.name}.folds")
     judge: Any = source
     if source is not None and not source.endswith(".cfg"):
         judge, pipe, _ = load_labeler(source, pipe)
@@ -53,13 +51,12 @@ def audit_cli(
             err=True,
         )
     options: Any = {"folds": folds, "lang": lang, "min_score": min_score}
-    found = audit(docs, judge, pipe, work=folder, corpus=str(corpus), **options)
-    if page is not None:
-        options = {"script": "rows.js", "title": f"Label suspects of {corpus.name}"}
-        write_text(page, render("audit.html", records=found.records, **options))
-    write_json_lines(output, found.records)
-    if work is None:
-        shutil.rmtree(folder, ignore_errors=True)
+    with keep_parts(work, output, "folds") as folder:
+        found = audit(docs, judge, pipe, work=folder, corpus=str(corpus), **options)
+        if page is not None:
+            options = {"script": "rows.js", "title": f"Label suspects of {corpus.name}"}
+            write_text(page, render("audit.html", records=found.records, **options))
+        write_json_lines(output, found.records)
     typer.echo(f"{output}: {found!r}")
     review = "review", "MODEL", corpus, "--suspects", output, "--output", "page.html"
     return f"{spacy_command('bcrf', *review)}, with any pipeline that has these labels"

@@ -1,7 +1,6 @@
 """`python -m spacy bcrf distill`"""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +18,7 @@ from spacy_bcrf.corpora.identity import hash_identity
 
 from .errors import spacy_command
 from .options import GpuId, Lang, Passes, PipeName, Seed, Work
+from .paths import keep_parts
 
 JSON = (".jsonl", ".ndjson", ".json")
 
@@ -57,7 +57,6 @@ def distill_cli(
     if output is None:
         raise ValueError("expected --output, a new folder to save the pipeline to")
     check_new_folder(output)
-    kept = output.with_name(f".{output.name}.shards")
     options: dict[str, Any] = {"passes": passes, "rate": rate, "batch_size": batch_size}
     aggregated = Path(teacher, "sources.json")
     if text_suffix(Path(teacher)) in JSON or aggregated.is_file():
@@ -65,48 +64,45 @@ def distill_cli(
             raise ValueError(f"expected a pipeline to label {texts}, got {teacher}")
         base = spacy.blank(lang)
         options |= {"templates": templates or "ner", "seed": seed}
-    if aggregated.is_file():
-        labels = list(json.loads(aggregated.read_text("utf8"))["n_entities"])
-        found = distill_aggregated(Path(teacher), base, labels, **options)
-    elif text_suffix(Path(teacher)) in JSON:
-        reading = tqdm(read_annotators(Path(teacher), base), "reading", delay=1, unit="docs")
-        found = distill_annotators(list(reading), base, corpus=teacher, **options)
-    else:
-        if texts is None:
-            if not Path(teacher).exists():
-                raise ValueError(f"{teacher}: there is no such file or folder")
-            raise ValueError(
-                f"expected texts for the pipeline {teacher} to label, or JSON lines with "
-                "annotation in its place"
+    with keep_parts(work, output, "shards") as kept:
+        if aggregated.is_file():
+            labels = list(json.loads(aggregated.read_text("utf8"))["n_entities"])
+            found = distill_aggregated(Path(teacher), base, labels, **options)
+        elif text_suffix(Path(teacher)) in JSON:
+            reading = tqdm(read_annotators(Path(teacher), base), "reading", delay=1, unit="docs")
+            found = distill_annotators(list(reading), base, corpus=teacher, **options)
+        else:
+            if texts is None:
+                if not Path(teacher).exists():
+                    raise ValueError(f"{teacher}: there is no such file or folder")
+                raise ValueError(
+                    f"expected texts for the pipeline {teacher} to label, or JSON lines with "
+                    "annotation in its place"
+                )
+            base, name, labeler = load_labeler(teacher, pipe, gpu_id)
+            assert base.path is not None
+            identity = {
+                "version": __version__,
+                "teacher": hash_files(Path(base.path)),
+                "component": name,
+                "texts": hash_files(texts),
+                "labels": list(labeler.labels),
+                "documents in a shard": shard,
+            }
+            found = distill(
+                base,
+                read_texts(texts, base),
+                name,
+                templates=templates,
+                shard_size=shard,
+                folder=work or kept / hash_identity(identity),
+                identity=identity,
+                seed=seed,
+                corpus=str(texts),
+                **options,
             )
-        base, name, labeler = load_labeler(teacher, pipe, gpu_id)
-        assert base.path is not None
-        identity = {
-            "version": __version__,
-            "teacher": hash_files(Path(base.path)),
-            "component": name,
-            "texts": hash_files(texts),
-            "labels": list(labeler.labels),
-            "documents in a shard": shard,
-        }
-        found = distill(
-            base,
-            read_texts(texts, base),
-            name,
-            templates=templates,
-            shard_size=shard,
-            folder=work or kept / hash_identity(identity),
-            identity=identity,
-            seed=seed,
-            corpus=str(texts),
-            **options,
-        )
-    store(found.nlp, output)
-    if work is None:
-        shutil.rmtree(kept, ignore_errors=True)
+        store(found.nlp, output)
     if found.n_reused:
-        typer.echo(
-            f"{work or kept}: {found.n_reused:,} of {found.n_shards:,} shards are labeled already"
-        )
+        typer.echo(f"{kept}: {found.n_reused:,} of {found.n_shards:,} shards are labeled already")
     typer.echo("\n".join(found.lines()))
     return spacy_command("bcrf", "report", output, "TEST.spacy", "--output", "report.html")

@@ -1,7 +1,9 @@
 """Files of a command: checks before its work begins, and reports and figures at its end."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,25 @@ def check_corpus(corpus: Path) -> None:
     for file in find_files(corpus):
         if file.suffix != ".spacy":
             raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
+
+
+@contextmanager
+def keep_parts(work: Path | None, output: Path, kind: str) -> Iterator[Path]:
+    """Yield the folder of finished parts, from which a killed run goes on.
+
+    `work`, or a hidden one beside `output`, which is removed at the end; after wrong input, too,
+    unless an earlier run made it.
+    """
+    hidden = output.with_name(f".{output.name}.{kind}")
+    is_new = not hidden.exists()
+    try:
+        yield work or hidden
+    except ValueError:
+        if work is None and is_new:
+            shutil.rmtree(hidden, ignore_errors=True)
+        raise
+    if work is None:
+        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def check_output_file(

@@ -81,6 +81,15 @@ def test_a_conflict_has_the_votes_and_the_result(tmp_path):
     assert votes[2:] in ([("result", "b")], [("result", "b c")])
 
 
+def test_errors_of_gold_come_before_votes_that_may_take_long(tmp_path):
+    (gold,) = make_docs()[:1]
+    gold.spans["one"] = [Span(gold, 1, 2, "B")]
+    gold.set_ents([Span(gold, 1, 2, "A")])
+    with pytest.raises(ValueError, match="nobody mapped its label 'B'"):
+        aggregate(make_docs(), SOURCES, ["A"], tmp_path, gold=[gold], folder=tmp_path / "votes")
+    assert not list((tmp_path / "votes").glob("*.npz"))
+
+
 def test_gold_documents_correct_the_figures(tmp_path):
     """Two sources that agree on wrong spans look right until gold tells."""
     docs, gold = make_docs(), make_docs() * 5

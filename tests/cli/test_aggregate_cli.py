@@ -123,6 +123,7 @@ def test_a_killed_run_goes_on(folder):
     assert json.loads(once) == {**json.loads(again), "n_reused": 0}
     (folder / "drugs.txt").write_text("aspirin")
     result = run(*options, "-o", "third", exit_code=1)
+    assert (folder / "votes").exists()
     assert "was started differently: files list was" in " ".join(result.stderr.split())
 
 
@@ -134,6 +135,7 @@ def test_a_corrected_config_starts_anew(folder):
     (folder / "llm.jsonl").write_text(f"{text}\n{last}")
     result = run(*options, exit_code=1)
     assert "nobody mapped its label 'PLACE'" in " ".join(result.stderr.split())
+    assert not (folder / ".out.votes").exists()
     config.write_text(CONFIG.replace("AGE = []", "AGE = []\nPLACE = []"))
     run(*options)
     assert (folder / "out/sources.json").exists() and not (folder / ".out.votes").exists()

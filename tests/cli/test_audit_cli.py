@@ -1,6 +1,7 @@
 """The command `python -m spacy bcrf audit`."""
 
 import json
+from unittest.mock import Mock
 
 import pytest
 import spacy
@@ -69,15 +70,15 @@ def test_finished_folds_are_not_trained_again(corpus, monkeypatch):
     def fail_at_the_second(*args):
         n.append(1)
         if len(n) == 2:
-            raise ValueError("interrupted")
+            raise KeyboardInterrupt
         return train(*args)
 
     monkeypatch.setattr(cross_fitting, "train_sparse_chain", fail_at_the_second)
     args = ("corpus.spacy", "-o", "out.jsonl", "--folds", 3)
-    run(*args, exit_code=1)
+    run(*args, exit_code=130)
     assert not (corpus / "out.jsonl").exists()
     run(*args)
-    assert len(n) == 2 + 2
+    assert len(n) == 2 + 2 and not (corpus / ".out.jsonl.folds").exists()
     resumed = (corpus / "out.jsonl").read_bytes()
     run(*args, "--work", "work")
     assert (corpus / "out.jsonl").read_bytes() == resumed
@@ -93,6 +94,18 @@ def test_finished_folds_are_not_trained_again(corpus, monkeypatch):
     result = run(*args, "--work", "work", exit_code=1)
     assert "work: was started differently: corpus was" in result.output
     assert len(n) == 7
+
+
+def test_wrong_input_leaves_the_folds_of_a_killed_run_alone(corpus, monkeypatch):
+    args = ("corpus.spacy", "-o", "out.jsonl", "--folds", 3)
+    for error, exit_code, is_kept in (
+        (ValueError("no training"), 1, False),
+        (KeyboardInterrupt(), 130, True),
+        (ValueError("no training"), 1, True),
+    ):
+        monkeypatch.setattr(cross_fitting, "train_sparse_chain", Mock(side_effect=error))
+        run(*args, exit_code=exit_code)
+        assert (corpus / ".out.jsonl.folds").exists() == is_kept
 
 
 def test_a_trained_pipeline_is_used_unchanged(pipeline, here):
