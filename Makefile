@@ -8,7 +8,7 @@
 #                   on Debian 12, Clang finds the headers of MinGW after
 #                   ln -s 12-posix /usr/lib/gcc/x86_64-w64-mingw32/12
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
-# make attack       run random attacks for MINUTES=1; SEED=... repeats one
+# make attack       run random attacks for MINUTES=1, or with 0 those of .ci/run; SEED=... repeats one
 # make conformance   run the tests of other libraries on ours, and write tests/conformance/README.md; PEERS=DIR has
 #                   their sources, by default those of PyPI; SUITES=... selects
 # make reproducible build the last commit twice, and compare the bytes of the wheels and source distributions
