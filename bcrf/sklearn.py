@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
@@ -24,11 +24,11 @@ from bcrf.chain import CRF as Chain
 from bcrf.chain import Constraints, Potentials, viterbi
 from bcrf.io.atomic import replacing
 from bcrf.linear.corpus_loss import CorpusLoss
-from bcrf.linear.crfsuite_attributes import Attributes, Batch, count_features
+from bcrf.linear.crfsuite_attributes import Attributes, count_features
 from bcrf.linear.crfsuite_model import MAGIC, read_crfsuite_model
-from bcrf.linear.crfsuite_options import own_names, read_settings
+from bcrf.linear.crfsuite_options import read_settings
 from bcrf.linear.lbfgs import LBFGSSettings, minimize
-from bcrf.linear.learner import OnlineLearner, OnlineSettings
+from bcrf.linear.learner import OnlineLearner
 from bcrf.linear.real_values import learn_values
 from bcrf.linear.rows import Rows
 from bcrf.schemes import get_scheme
@@ -176,11 +176,21 @@ class CRF(BaseEstimator):
             loss = CorpusLoss(batch, gold, sizes, constraints, kept)
             weights = minimize(loss, loss.zeros(), settings, report)
         else:
-            learn = _learn if batch.values is None else learn_values
             passes = max(PASSES, math.ceil(STEPS / len(batch.lengths)))
             passes = min(passes, self.max_iterations or passes)
-            with own_names():
-                weights = learn(settings, sizes, constraints, batch, gold, passes, report)
+            if batch.values is None:
+                learner = OnlineLearner(*sizes, settings, len(batch.lengths))
+                learner.constrain(constraints)
+                learner.fit(
+                    Rows(batch.rows, batch.starts),
+                    batch.lengths,
+                    gold,
+                    passes,
+                    lambda n, loss: report(n, loss, learner.weights),
+                )
+                weights = learner.weights
+            else:
+                weights = learn_values(settings, sizes, constraints, batch, gold, passes, report)
         self._model = _Model(labels, attributes, weights)
         if self.model_filename:
             with replacing(Path(self.model_filename)) as part:
@@ -382,27 +392,6 @@ def _load(path: Path) -> _Model:
             f"{path}: no model of ours or of CRFsuite, or damaged; expected a file of `fit`"
         ) from None
     return _Model(labels, attributes, weights)
-
-
-def _learn(
-    settings: OnlineSettings,
-    sizes: tuple[int, int],
-    constraints: Constraints | None,
-    batch: Batch,
-    gold: NDArray,
-    passes: int,
-    report: Callable[[int, float, NDArray], None],
-) -> NDArray[np.float32]:
-    """Learn from features with the value 1. sizes: numbers of labels and of attributes."""
-    learner = OnlineLearner(*sizes, settings, len(batch.lengths))
-    if constraints:
-        learner.constrain(constraints.transitions, constraints.start, constraints.end)
-
-    def after(n: int, loss: float) -> None:
-        report(n, loss, learner.weights)
-
-    learner.fit(Rows(batch.rows, batch.starts), batch.lengths, gold, passes, after)
-    return learner.weights
 
 
 def _list(name: str, X: Any) -> list[Any]:

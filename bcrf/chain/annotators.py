@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .potentials import Constraints, Potentials
+from .potentials import Constraints, Potentials, join_ranges
 from .span_posteriors import SpanTags
 
 Floats = NDArray[np.float64]
@@ -114,7 +114,7 @@ def _encode(votes: Votes, lengths: NDArray[np.int32], tags: SpanTags) -> _Said:
     said[before] = said[after] = BESIDE
     offsets = 2 + n_prefixes * votes.symbols
     sizes = votes.ends - votes.starts
-    tokens = np.repeat(votes.starts, sizes) + _count_up(sizes)
+    tokens = join_ranges(votes.starts, sizes)
     said[tokens] = np.repeat(offsets + inside, sizes)
     said[votes.ends - 1] = offsets + last
     said[votes.starts] = offsets + first
@@ -127,11 +127,6 @@ def _encode(votes: Votes, lengths: NDArray[np.int32], tags: SpanTags) -> _Said:
 
 def _find_voted(said: Sequence[_Said]) -> NDArray[np.bool_]:
     return np.any([symbols > BESIDE for symbols, _ in said], axis=0)
-
-
-def _count_up(sizes: Ints) -> Ints:
-    """Return 0, 1, .. for each size."""
-    return np.arange(sizes.sum()) - np.repeat(sizes.cumsum() - sizes, sizes)
 
 
 @dataclass(frozen=True)

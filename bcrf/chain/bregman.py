@@ -9,7 +9,7 @@ from bcrf import kernels
 from bcrf.kernels import Array, Edges, Result
 
 from .inference import Inference, Side, divide, unary_and_edges
-from .potentials import Potentials, check_numbers, raise_infeasible
+from .potentials import Potentials, check_least, check_positive, raise_infeasible
 
 
 @dataclass(frozen=True)
@@ -52,21 +52,14 @@ class BCRF(Inference):
     flow: Literal["outgoing", "mean"] = "outgoing"
 
     def __post_init__(self) -> None:
-        check_numbers(n_iter=self.n_iter, inverse_temperature=self.inverse_temperature)
+        check_least(1, n_iter=self.n_iter)
+        check_positive(inverse_temperature=self.inverse_temperature)
         if self.tolerance is not None:
-            check_numbers(tolerance=self.tolerance)
-        if self.n_iter < 1:
-            raise ValueError(f"n_iter must be at least 1, got {self.n_iter}")
+            check_least(0, tolerance=self.tolerance)
         if self.relaxation != "auto" and not (
             isinstance(self.relaxation, int | float) and 1 <= self.relaxation < 2
         ):
             raise ValueError(f'relaxation must be in [1, 2) or "auto", got {self.relaxation!r}')
-        if self.tolerance is not None and not self.tolerance >= 0:
-            raise ValueError(f"tolerance must be None or at least 0, got {self.tolerance}")
-        if not 0 < self.inverse_temperature < float("inf"):
-            raise ValueError(
-                f"inverse_temperature must be positive and finite, got {self.inverse_temperature}"
-            )
         if self.flow not in ("outgoing", "mean"):
             raise ValueError(f"flow must be outgoing or mean, got {self.flow!r}")
 

@@ -12,7 +12,7 @@ from bcrf import kernels
 from bcrf.kernels import Array
 
 from .gold import GoldLattice
-from .potentials import Potentials, check_numbers, finite, raise_infeasible
+from .potentials import Potentials, check_positive, finite, raise_infeasible
 from .search import Search, check_search, nbest_arrays
 
 
@@ -112,11 +112,7 @@ class MIRA:
 
     def __post_init__(self) -> None:
         check_search(self.n, self.search, self.beam_width)
-        check_numbers(aggressiveness=self.aggressiveness)
-        if not 0 < self.aggressiveness < float("inf"):
-            raise ValueError(
-                f"aggressiveness must be positive and finite, got {self.aggressiveness}"
-            )
+        check_positive(aggressiveness=self.aggressiveness)
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
         """Return the losses (B,) >= 0 and their gradient for a fixed list of labelings."""

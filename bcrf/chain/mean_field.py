@@ -9,7 +9,7 @@ from bcrf.kernels import Array
 from .fully_factorized import FullyFactorized
 from .gold import UNKNOWN, GoldLattice
 from .inference import divide
-from .potentials import Potentials, check_numbers, finite, raise_infeasible
+from .potentials import Potentials, check_least, finite, raise_infeasible
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,7 @@ class MeanField(FullyFactorized):
     needs_whole_gold: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_numbers(n_iter=self.n_iter)
-        if self.n_iter < 1:
-            raise ValueError(f"n_iter must be at least 1, got {self.n_iter}")
+        check_least(1, n_iter=self.n_iter)
 
     def infer_tags(self, potentials: Potentials) -> tuple[Array, Array]:
         result = kernels.mean_field(*potentials.arrays, self.n_iter)

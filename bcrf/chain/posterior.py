@@ -13,7 +13,7 @@ from bcrf.kernels import Array
 
 from .crf import CRF
 from .inference import expect
-from .potentials import Potentials, finite, raise_infeasible
+from .potentials import Potentials, check_least, finite, raise_infeasible
 
 
 def entropy(potentials: Potentials) -> Array:
@@ -84,8 +84,7 @@ def sample(potentials: Potentials, n: int, rng: np.random.Generator) -> Array:
     >>> sample(w, 5, np.random.default_rng(0)).shape
     (5, 2)
     """
-    if n < 1:
-        raise ValueError(f"n must be at least 1, got {n}")
+    check_least(1, n=n)
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng must be a Generator, as numpy.random.default_rng(0), got {rng!r}")
     CRF().log_partition(potentials)

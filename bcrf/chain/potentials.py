@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,9 +213,8 @@ class Potentials:
         """Return the flat tokens of some sequences, by index, in this order. They may repeat."""
         # A list: CuPy has no `repeat` by array.
         lengths, chosen = np.array(self.lengths.tolist(), "int64"), np.array(sequences, "int64")
-        counts = lengths[chosen]
-        firsts = lengths.cumsum()[chosen] - counts.cumsum()
-        return self.xp.asarray(np.repeat(firsts, counts) + np.arange(counts.sum()))
+        starts = lengths.cumsum() - lengths
+        return self.xp.asarray(join_ranges(starts[chosen], lengths[chosen]))
 
     def take(self, sequences: Sequence[int] | NDArray[np.integer]) -> Potentials:
         """Return the potentials of some sequences, see `tokens_of`."""
@@ -289,6 +289,11 @@ def boundaries(lengths: Array) -> tuple[Array, Array]:
     return ends + 1 - lengths, ends
 
 
+def join_ranges(starts: NDArray[np.integer], sizes: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return start, start + 1, .. for each start, as many numbers as its size."""
+    return np.repeat(starts - sizes.cumsum() + sizes, sizes) + np.arange(sizes.sum())
+
+
 def raise_infeasible(values: Array, kind: str) -> None:
     """Raise ValueError naming the first sequence whose value (B,) is infinite or NaN.
 
@@ -348,6 +353,23 @@ def check_numbers(**options: object) -> None:
     for name, value in options.items():
         if not isinstance(value, Real) or isinstance(value, bool):
             raise ValueError(f"{name} must be a number, got {value!r}")
+
+
+def check_least(least: float, **options: Any) -> None:
+    """Raise ValueError naming the first option that is no finite number of at least `least`."""
+    check_numbers(**options)
+    for name, value in options.items():
+        if not least <= value < float("inf"):
+            expected = f"at least {least}" if value < least else "finite"
+            raise ValueError(f"{name} must be {expected}, got {value}")
+
+
+def check_positive(**options: Any) -> None:
+    """Raise ValueError naming the first option that is no positive finite number."""
+    check_numbers(**options)
+    for name, value in options.items():
+        if not 0 < value < float("inf"):
+            raise ValueError(f"{name} must be positive and finite, got {value}")
 
 
 def counted(n: int, noun: str) -> str:

@@ -6,7 +6,7 @@ from bcrf import kernels
 from bcrf.kernels import Array
 
 from .gold import GoldLattice
-from .potentials import Potentials, check_numbers, raise_infeasible
+from .potentials import Potentials, check_least, raise_infeasible
 
 Search = Literal["astar", "beam"]
 SEARCHES = ("astar", "beam")
@@ -113,9 +113,7 @@ def nbest_arrays(
 
 def check_search(n: int, search: str, beam_width: int) -> None:
     """Raise ValueError naming the wrong option of `nbest` and its valid values."""
-    check_numbers(n=n, beam_width=beam_width)
-    if n < 1:
-        raise ValueError(f"n must be at least 1, got {n}")
+    check_least(1, n=n, beam_width=beam_width)
     if search not in SEARCHES:
         raise ValueError(f"search must be one of {', '.join(SEARCHES)}, got {search!r}")
     if search == "beam" and beam_width < n:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bcrf.chain.potentials import join_ranges
+
 
 class Batch(NamedTuple):
     """Features of N tokens: `Rows`, the values of the rows or None if all are 1, and lengths."""
@@ -20,9 +22,9 @@ class Batch(NamedTuple):
     def take(self, sequences: NDArray) -> tuple[Batch, NDArray]:
         """Return some sequences, and the indices of their tokens."""
         ends = self.lengths.cumsum(dtype="int64")
-        tokens = _ranges(ends[sequences] - self.lengths[sequences], self.lengths[sequences])
+        tokens = join_ranges(ends[sequences] - self.lengths[sequences], self.lengths[sequences])
         sizes = np.diff(self.starts)[tokens]
-        at = _ranges(self.starts[tokens], sizes)
+        at = join_ranges(self.starts[tokens], sizes)
         values = None if self.values is None else self.values[at]
         return Batch(self.rows[at], find_starts(sizes), values, self.lengths[sequences]), tokens
 
@@ -30,11 +32,6 @@ class Batch(NamedTuple):
 def find_starts(sizes: NDArray) -> NDArray[np.int64]:
     """Return where pieces of these sizes start, and the end of the last one."""
     return np.concatenate([[0], sizes.cumsum(dtype="int64")]).astype("int64")
-
-
-def _ranges(starts: NDArray, sizes: NDArray) -> NDArray[np.int64]:
-    """Concatenate the ranges of these starts and sizes."""
-    return np.repeat(starts - find_starts(sizes)[:-1], sizes) + np.arange(sizes.sum())
 
 
 class Attributes:

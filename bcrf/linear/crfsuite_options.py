@@ -1,9 +1,10 @@
 """The training parameters of CRFsuite, as settings of our learners."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
+
+from bcrf.chain.potentials import check_least, check_positive
 
 from .lbfgs import LBFGSSettings
 from .learner import OnlineSettings
@@ -55,32 +56,21 @@ def read_settings(parameters: Mapping[str, Any]) -> OnlineSettings | LBFGSSettin
             raise ValueError(
                 f"{name}={parameters[name]!r} has no counterpart; expected {values[-1]!r}"
             )
-    passes, c = parameters["max_iterations"], parameters["c"]
-    if passes is not None and passes < 1:
-        raise ValueError(f"max_iterations must be at least 1, got {passes}")
+    if parameters["max_iterations"] is not None:
+        check_least(1, max_iterations=parameters["max_iterations"])
     if algorithm not in OBJECTIVES:
         known = given & {field.name for field in fields(LBFGSSettings)}
         return LBFGSSettings(**{name: parameters[name] for name in known})
     objective: Any = OBJECTIVES[algorithm]
-    with own_names():
-        return OnlineSettings(
-            objective,
-            n=1,
-            optimizer="adagrad" if objective == "crf" else "sgd",
-            rate={"crf": RATE, "perceptron": 1.0}.get(objective, 1.0 if c is None else c),
-            averaged=parameters["averaging"] is not False,
-            seed=parameters["random_state"] or 0,
-        )
-
-
-@contextmanager
-def own_names() -> Iterator[None]:
-    """Let errors of the learner name the parameters of CRFsuite."""
-    try:
-        yield
-    except ValueError as error:
-        name, _, problem = str(error).partition(" ")
-        names = {"rate": "c", "seed": "random_state"}
-        if name not in names:
-            raise
-        raise ValueError(f"{names[name]} {problem}") from None
+    c = 1.0 if parameters["c"] is None else parameters["c"]
+    seed = parameters["random_state"] or 0
+    check_positive(c=c)
+    check_least(0, random_state=seed)
+    return OnlineSettings(
+        objective,
+        n=1,
+        optimizer="adagrad" if objective == "crf" else "sgd",
+        rate={"crf": RATE, "perceptron": 1.0}.get(objective, c),
+        averaged=parameters["averaging"] is not False,
+        seed=seed,
+    )

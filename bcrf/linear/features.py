@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bcrf.chain.potentials import join_ranges
+
 from .templates import Attribute, Template, TemplateError
 from .word_cache import Bags, WordCache, WordFunction
 
@@ -184,5 +186,4 @@ def _join(words: Bags, types: NDArray[np.int32], n_words: int, listed: Sequence[
     counts = np.column_stack([np.diff(words.starts)[by_type], *sizes]).ravel()
     values = np.concatenate([words.values, *(bags.values for bags in listed)])
     starts = np.append(0, counts.cumsum()).astype("int64")
-    at = np.repeat(froms - starts[:-1], counts) + np.arange(starts[-1])
-    return Bags(starts, values[at])
+    return Bags(starts, values[join_ranges(froms, counts)])

@@ -9,7 +9,7 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import NDArray
 
-from bcrf.chain.potentials import check_numbers
+from bcrf.chain.potentials import check_least
 
 from .learner import DivergedError
 
@@ -40,14 +40,13 @@ class LBFGSSettings:
     max_linesearch: int = 20
 
     def __post_init__(self) -> None:
-        check_numbers(**vars(self))
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(field.default, int):
                 if not isinstance(value, Integral) or value < 1:
                     raise ValueError(f"{field.name} must be an int of at least 1, got {value}")
-            elif not 0 <= value < float("inf"):
-                raise ValueError(f"{field.name} must be at least 0 and finite, got {value}")
+            else:
+                check_least(0, **{field.name: value})
 
 
 def minimize(

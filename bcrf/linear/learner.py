@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bcrf import kernels
-from bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
-from bcrf.chain.potentials import check_numbers
+from bcrf.chain import BCRF, CRF, Constraints, Inference, MeanField, Potentials
+from bcrf.chain.potentials import check_least, check_positive
 from bcrf.chain.search import check_search
 from bcrf.chain.side_by_side import join_chains, split_chains
 
@@ -101,22 +101,9 @@ class OnlineSettings:
                 "optimizer must be sgd for the objective mira, whose steps have their own size"
             )
         check_search(self.n, self.search, self.beam_width)
-        limits = {
-            "n_iter": 1,
-            "beam_width": 1,
-            "decay": 0,
-            "l2": 0,
-            "l1": 0,
-            "seed": 0,
-        }
-        check_numbers(**{name: getattr(self, name) for name in (*limits, "rate")})
-        for name, least in limits.items():
-            if not least <= getattr(self, name) < float("inf"):
-                raise ValueError(
-                    f"{name} must be at least {least} and finite, got {getattr(self, name)}"
-                )
-        if not 0 < self.rate < float("inf"):
-            raise ValueError(f"rate must be positive and finite, got {self.rate}")
+        check_least(1, n_iter=self.n_iter)
+        check_least(0, decay=self.decay, l2=self.l2, l1=self.l1, seed=self.seed)
+        check_positive(rate=self.rate)
 
     @property
     def inference(self) -> Inference:
@@ -284,10 +271,11 @@ class OnlineLearner:
         self._learner.resize(n_features)
         self._weights = None
 
-    def constrain(self, transitions: NDArray, start: NDArray, end: NDArray) -> None:
-        """Constrain: allowed transitions (S, S), `[from, to]`, first and last tags (S,)."""
-        masks = [np.ascontiguousarray(a, "uint8") for a in (transitions, start, end)]
-        self._learner.constrain(*masks)
+    def constrain(self, constraints: Constraints | None) -> None:
+        """Learn under constraints on the S tags. None keeps the earlier ones."""
+        if constraints is not None:
+            masks = constraints.transitions, constraints.start, constraints.end
+            self._learner.constrain(*(np.ascontiguousarray(a, "uint8") for a in masks))
 
     def step(
         self,

@@ -129,23 +129,25 @@ def pack(saved: SavedChain) -> bytes:
         used = np.asarray(packed.any(axis=1))
         # Zeros of one tag come in runs along the features, which compress well.
         by_feature = {"features": zlib.compress(np.ascontiguousarray(packed[used].T).tobytes(), 1)}
-    content = msgpack.dumps(
-        {
-            "templates": saved.templates,
-            "template_set": saved.template_set,
-            "gazetteers": {name: _join_texts(texts) for name, texts in saved.gazetteers.items()},
-            "tables": {name: _group_words(table) for name, table in saved.tables.items()},
-            "n_tags": saved.general.shape[1],
-            "n_sequences": saved.n_sequences,
-            "scale": scale,
-            "general": np.ascontiguousarray(saved.general).tobytes(),
-            "keys": saved.keys[used].tobytes(),
-            **by_feature,
-            # Files without a first chain, and of float16, equal those of versions without these.
-            **_pack_first(saved),
-            **({"full": True} if saved.full else {}),
-        }
-    )
+    parts = {
+        "templates": saved.templates,
+        "template_set": saved.template_set,
+        "gazetteers": {name: _join_texts(texts) for name, texts in saved.gazetteers.items()},
+        "tables": {name: _group_words(table) for name, table in saved.tables.items()},
+        "n_tags": saved.general.shape[1],
+        "n_sequences": saved.n_sequences,
+        "scale": scale,
+        "general": np.ascontiguousarray(saved.general).tobytes(),
+        "keys": saved.keys[used].tobytes(),
+        **by_feature,
+    }
+    # Files without a first chain, and of float16, equal those of versions without these.
+    if saved.first is not None:
+        parts["first"] = pack(saved.first._replace(gazetteers={}, tables={}))
+        parts["first_tags"] = list(saved.first_tags)
+    if saved.full:
+        parts["full"] = True
+    content = msgpack.dumps(parts)
     data = {"version": VERSION, "checksum": zlib.crc32(content), "content": content}
     return msgpack.dumps(data)
 
@@ -167,13 +169,6 @@ def _group_words(table: Mapping[str, str]) -> dict[str, str]:
     for word, value in table.items():
         words[value].append(word)
     return {value: _join_texts(of_value) for value, of_value in words.items()}
-
-
-def _pack_first(saved: SavedChain) -> dict[str, Any]:
-    if saved.first is None:
-        return {}
-    first = saved.first._replace(gazetteers={}, tables={})
-    return {"first": pack(first), "first_tags": list(saved.first_tags)}
 
 
 def unpack(data: bytes) -> SavedChain:

@@ -69,9 +69,7 @@ def fit_sparse_chain(nlp: Language, examples: Sequence[Example], passes: int) ->
     pipe: Any = component
     chain = sparse_chain(pipe.model)
     assert chain
-    constraints = pipe.codec.constraints
-    if constraints is not None:
-        chain.learner.constrain(constraints.transitions, constraints.start, constraints.end)
+    chain.learner.constrain(pipe.codec.constraints)
     docs = [example.predicted for example in examples]
     gold = pipe.read_gold(examples)
     if left_out := gold.leave_out_rejections(docs):

@@ -19,6 +19,8 @@ from thinc.api import (
 )
 from thinc.types import Floats2d
 
+from bcrf.chain.potentials import check_least
+
 InT = list[Doc]
 OutT = list[Floats2d]
 
@@ -49,10 +51,8 @@ def CharConvEmbed(
     The training config sets the dropout rate. ValueError for an option out of range. O(C filters
     char_width window) time for the C characters of the distinct words.
     """
-    sizes = {"rows": rows, "filters": filters, "char_width": char_width, "char_rows": char_rows}
-    for option, value in (*sizes.items(), ("window", window), ("max_chars", max_chars)):
-        if value < 1:
-            raise ValueError(f"{option} must be at least 1, got {value}")
+    check_least(1, rows=rows, filters=filters, char_width=char_width, char_rows=char_rows)
+    check_least(1, window=window, max_chars=max_chars)
     if width <= filters:
         raise ValueError(f"width must be larger than filters = {filters}, got {width}")
     # Fixed seeds keep the meaning of a row after loading.

@@ -8,7 +8,7 @@ from thinc.api import Model, Relu
 from thinc.types import Floats2d
 
 from bcrf.chain import Potentials, label_resize
-from bcrf.chain.potentials import boundaries, check_numbers
+from bcrf.chain.potentials import boundaries, check_least, check_numbers, check_positive
 from bcrf.chain.side_by_side import join_chains, split_chains
 from bcrf.kernels import Array
 
@@ -60,13 +60,11 @@ def make_head(
     """
     # A config can hold numbers as strings, such as "inf".
     scale = float(scale)
-    if not 0 < scale < float("inf"):
-        raise ValueError(f"scale must be positive and finite, got {scale}")
+    check_positive(scale=scale)
     if transitions not in ("shared", "pairwise"):
         raise ValueError(f"transitions must be shared or pairwise, got {transitions!r}")
-    check_numbers(transition_width=transition_width, hidden_width=hidden_width)
-    if transition_width < 1:
-        raise ValueError(f"transition_width must be at least 1, got {transition_width}")
+    check_least(1, transition_width=transition_width)
+    check_numbers(hidden_width=hidden_width)
     if hidden_width < 0:
         raise ValueError(f"hidden_width must be 0 (no hidden layer) or more, got {hidden_width}")
     layers: list[Model] = [Pairwise(transition_width)] if transitions == "pairwise" else []

@@ -21,6 +21,7 @@ from thinc.api import (
 )
 from thinc.types import ArgsKwargs, Floats2d, Ragged
 
+from bcrf.chain.potentials import check_least
 from bcrf.io.extras import require
 
 
@@ -81,12 +82,8 @@ def _attention_layers(
     """Return the network, [] for depth 0. ValueError if an option is out of range."""
     if positions not in ("learned", "sinusoidal"):
         raise ValueError(f"positions must be learned or sinusoidal, got {positions!r}")
-    sizes = {"width": width, "heads": heads, "feed_forward": feed_forward, "window": window}
-    for option, value in sizes.items():
-        if value < 1:
-            raise ValueError(f"{option} must be at least 1, got {value}")
-    if depth < 0:
-        raise ValueError(f"depth must be at least 0, got {depth}")
+    check_least(1, width=width, heads=heads, feed_forward=feed_forward, window=window)
+    check_least(0, depth=depth)
     if depth and width % heads:
         raise ValueError(f"heads must divide width = {width}, got {heads}")
     if depth == 0:
@@ -110,8 +107,7 @@ def _make_embed(width: int, attrs: Sequence[str], rows: Sequence[int]) -> Model[
         )
     if unknown := [name for name in attrs if intify_attr(name) is None]:
         raise ValueError(f"attrs must be token attributes such as NORM, got {unknown[0]!r}")
-    if min(rows) < 1:
-        raise ValueError(f"rows must be at least 1, got {min(rows)}")
+    check_least(1, rows=min(rows))
     # Fixed seeds keep the meaning of a row after loading.
     tables: list[Model] = [
         HashEmbed(width, n_rows, column=column, seed=column + 8)

@@ -16,6 +16,7 @@ from spacy.util import minibatch
 
 from bcrf.chain import Constraints, Potentials
 from bcrf.chain.label_resize import extend_chains, extend_rows, extend_square, outside_bias
+from bcrf.chain.potentials import check_least
 from bcrf.chain.side_by_side import split_chains
 from bcrf.linear.features import TemplateFeatures, Tokens
 from bcrf.linear.learner import OnlineLearner, OnlineSettings
@@ -80,8 +81,7 @@ class SparseChain:
         two_pass: bool = False,
         scorers: Sequence[Scorer] = (),
     ) -> None:
-        if min_freq < 1:
-            raise ValueError(f"min_freq must be at least 1, got {min_freq}")
+        check_least(1, min_freq=min_freq)
         if not 0 <= feature_dropout < 1:
             raise ValueError(
                 f"feature_dropout must be at least 0 and less than 1, got {feature_dropout}"
@@ -290,8 +290,7 @@ class SparseChain:
     ) -> float:
         """Make one online step a document, see `OnlineLearner.step`. RETURNS the loss."""
         learner, rows = self._prepare(docs)
-        if constraints is not None:
-            learner.constrain(constraints.transitions, constraints.start, constraints.end)
+        learner.constrain(constraints)
         return learner.step(self.drop_features(rows), doc_lengths(docs), gold, lattice)
 
     def begin_update(self, docs: Sequence[Doc]) -> tuple[Potentials, Callable[[Potentials], None]]:

@@ -1,5 +1,7 @@
 """Checks, properties and reprs of potentials."""
 
+from functools import partial
+
 import numpy as np
 import problems
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bcrf.chain import CRF, Potentials, viterbi
-from bcrf.chain.potentials import boundaries
+from bcrf.chain.potentials import boundaries, check_least, check_positive
 
 
 def make(unary=None, transitions=None, lengths=(2, 0, 3)):
@@ -148,3 +150,19 @@ def test_joined_transitions_stay_shared_where_they_are():
     np.testing.assert_array_equal(mixed.transitions, np.stack([w, w, other, other]))
     with pytest.raises(ValueError, match="at least one batch of potentials"):
         Potentials.join([])
+
+
+def test_numbers_out_of_range_are_named():
+    check_least(0, rate=0, width=np.int64(3))
+    check_positive(rate=1e-300)
+    for check, value, problem in (
+        (partial(check_least, 1), 0, "n must be at least 1, got 0"),
+        (partial(check_least, 1), float("inf"), "n must be finite, got inf"),
+        (partial(check_least, 1), float("nan"), "n must be finite, got nan"),
+        (partial(check_least, 1), "3", "n must be a number, got '3'"),
+        (check_positive, 0, "n must be positive and finite, got 0"),
+        (check_positive, float("nan"), "n must be positive and finite, got nan"),
+        (check_positive, True, "n must be a number, got True"),
+    ):
+        with pytest.raises(ValueError, match=f"^{problem}$"):
+            check(first=2, n=value)

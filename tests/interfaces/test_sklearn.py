@@ -206,8 +206,8 @@ def as_npz(**arrays):
 @pytest.mark.parametrize(
     "parameters, message",
     [
-        ({"c1": -1}, "c1 must be at least 0 and finite, got -1"),
-        ({"c2": -1}, "c2 must be at least 0 and finite, got -1"),
+        ({"c1": -1}, "c1 must be at least 0, got -1"),
+        ({"c2": -1}, "c2 must be at least 0, got -1"),
         ({"c2": "1"}, "c2 must be a number, got '1'"),
         ({"num_memories": 2.5}, "num_memories must be an int of at least 1, got 2.5"),
         ({"algorithm": "l2sgd", "c1": 1}, "c1 is no parameter of algorithm='l2sgd'"),

@@ -164,7 +164,7 @@ def test_a_copy_is_independent(head, rng):
     [
         ("BCRF", "n_iter", 0, "n_iter must be at least 1"),
         ("BCRF", "relaxation", 2.0, r'relaxation must be in \[1, 2\) or "auto"'),
-        ("BCRF", "tolerance", -0.1, "tolerance must be None or at least 0"),
+        ("BCRF", "tolerance", -0.1, "tolerance must be at least 0, got -0.1"),
         ("BCRF", "inverse_temperature", 0.0, "inverse_temperature must be positive"),
         ("BCRF", "scale", 0.0, "scale must be positive and finite, got 0"),
         ("BCRF", "scale", "inf", "scale must be positive and finite, got inf"),

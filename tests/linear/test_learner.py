@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from oracles.sparse_learner import Reference
 from pairwise import pairwise
 
-from bcrf.chain import CRF, Potentials, viterbi
+from bcrf.chain import CRF, Constraints, Potentials, viterbi
 from bcrf.kernels.sparse import Learner, shuffled
 from bcrf.linear.learner import DivergedError, OnlineLearner, OnlineSettings
 from bcrf.linear.rows import Rows
@@ -46,8 +46,7 @@ def learn(online, features, lengths, gold, passes=2, constraints=None, lattice=N
     weights = np.zeros_like(model.weights)
     weights[:, :T] = start_weights()
     model.weights = weights
-    if constraints:
-        model.constrain(*constraints)
+    model.constrain(constraints and Constraints(*constraints))
     tags = np.concatenate(gold).astype("int32")
     for _ in range(passes):
         model.step(flatten(features), lengths, tags, lattice)
@@ -231,7 +230,7 @@ def test_unknown_gold_regularizes_nothing():
         online = replace(online, rate=min(online.rate, 1), l2=1, l1=0.1, decay=1)
         models = [OnlineLearner(T, F, online, len(lengths)) for _ in range(2)]
         for model in models:
-            model.constrain(*allowed)
+            model.constrain(Constraints(*allowed))
             model.step(rows, lengths, tags, lattice)
         for missing in unknown:
             assert models[0].step(rows, lengths, missing, lattice) == 0

@@ -8,7 +8,7 @@ from oracles.sparse_learner import Reference
 from pairwise import pairwise
 from test_learner import T, flatten, make_problem
 
-from bcrf.chain import CRF, Potentials
+from bcrf.chain import CRF, Constraints, Potentials
 from bcrf.kernels.sparse import correct
 from bcrf.linear.learner import LEAST_MARGINAL, MAX_TAGS, OnlineLearner, OnlineSettings
 
@@ -64,8 +64,7 @@ def test_steps_equal_the_reference(online, unknown, constrained, scale, seed):
     weights = make_weights(seed, scale)
     reference = make_reference(online, weights, constraints, len(lengths))
     model = make_learner(online, weights, len(lengths))
-    if constraints:
-        model.constrain(*constraints)
+    model.constrain(constraints and Constraints(*constraints))
     for _ in range(2):
         for x, y in zip(features, gold, strict=True):
             reference.step(x, y)

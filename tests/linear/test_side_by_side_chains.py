@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bcrf.chain import Potentials
+from bcrf.chain import Constraints, Potentials
 from bcrf.chain.side_by_side import rows_by_chain
 from bcrf.linear.learner import OnlineLearner, OnlineSettings
 from bcrf.linear.rows import Rows
@@ -40,7 +40,7 @@ def test_two_equal_chains_learn_the_weights_of_one(objective, gold):
     allowed[0, 3] = (tags[:-1] == 0)[tags[1:] == 3].any()
     ends = np.ones(T, dtype=bool)
     for learner in (one, two):
-        learner.constrain(allowed, ends, ends)
+        learner.constrain(Constraints(allowed, ends, ends))
     for _ in range(4):
         loss = one.step(rows, LENGTHS, tags, lattice)
         both = two.step(rows, LENGTHS, twice(tags), twice(lattice))
