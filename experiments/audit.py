@@ -31,7 +31,7 @@ from lab.labeling_tasks import TASKS, add_options
 from lab.tables import mean_and_deviation, print_table
 from spacy_bcrf.analysis.cross_fitting import assign_folds, train_sparse_chain
 from spacy_bcrf.analysis.label_errors import KINDS, Suspect, find_suspects
-from spacy_bcrf.analysis.loading import copy_words
+from spacy_bcrf.annotation.tokenizers import copy_words
 
 CORPORA = {"wnut17": None, "jnlpba": 3000}
 """Tasks, and the number of their training sentences; None for all."""
@@ -147,7 +147,7 @@ def cross_fit(docs: Sequence[Doc], n_folds: int) -> list[Judged]:
         )
         pipe: Any = nlp.get_pipe("ner")
         held_out = np.flatnonzero(folds == fold).tolist()
-        examples = [Example(copy_words(docs[i], nlp), docs[i]) for i in held_out]
+        examples = [Example(copy_words(docs[i], nlp.vocab), docs[i]) for i in held_out]
         suspects = find_suspects(pipe, examples)
         marginals = pipe.token_marginals([example.predicted for example in examples])
         gold = pipe.read_gold(examples).tags

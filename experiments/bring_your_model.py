@@ -34,7 +34,7 @@ from spacy.util import fix_random_seed
 from lab.tables import print_table
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.analysis.distill import distill
-from spacy_bcrf.analysis.loading import copy_words
+from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.corpora.formats.conllu import read_conllu
@@ -131,7 +131,7 @@ def main() -> None:
 def learn(model: dict[str, Any], docs: Sequence[Doc], seed: int, passes: int) -> Language:
     nlp = spacy.blank("en")
     nlp.add_pipe("bcrf_ner", config={"model": model})
-    examples = [Example(copy_words(doc, nlp), doc) for doc in docs]
+    examples = [Example(copy_words(doc, nlp.vocab), doc) for doc in docs]
     fix_random_seed(seed)
     if passes:
         fit_sparse_chain(nlp, examples, passes)
@@ -144,7 +144,7 @@ def train_again(
     nlp: Language, model: dict[str, Any], docs: Sequence[Doc], raw: Sequence[Doc], seed: int, n: int
 ) -> Language:
     """Return a chain that also reads a student of a pipeline on raw sentences. n: passes."""
-    texts = (copy_words(doc, nlp) for doc in raw)
+    texts = (copy_words(doc, nlp.vocab) for doc in raw)
     with TemporaryDirectory() as folder:
         distill(nlp, texts, passes=2, seed=seed).nlp.to_disk(folder)
         student = {"name": "student", "@misc": "spacy-bcrf.PipelineScores.v1", "path": folder}
@@ -154,7 +154,7 @@ def train_again(
 def judge(nlp: Language, gold: Sequence[Doc]) -> tuple[float, float]:
     """Return F of the spans, and F2 of the tokens inside of spans, whatever their label."""
     spans, tokens = PRFScore(), PRFScore()
-    inputs = (copy_words(doc, nlp) for doc in gold)
+    inputs = (copy_words(doc, nlp.vocab) for doc in gold)
     for doc, right in zip(nlp.pipe(inputs), gold, strict=True):
         spans.score_set(_spans(doc), _spans(right))
         tokens.score_set(_inside(doc), _inside(right))

@@ -22,7 +22,8 @@ from spacy_bcrf.analysis.calibrate import calibrate
 from spacy_bcrf.analysis.control.monitor import Watch, measure_docs, monitor
 from spacy_bcrf.analysis.control.thresholds import control, measure_promises
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain, train_sparse_chain
-from spacy_bcrf.analysis.loading import copy_words, find_labeler
+from spacy_bcrf.analysis.loading import find_labeler
+from spacy_bcrf.annotation.tokenizers import copy_words
 
 
 def main() -> None:
@@ -45,7 +46,7 @@ def main() -> None:
     control(nlp, test, recall=0.8)
     name, labeler = find_labeler(nlp)
     values, new = (
-        measure_docs(nlp, name, labeler, [copy_words(doc, nlp) for doc in docs])[0]
+        measure_docs(nlp, name, labeler, [copy_words(doc, nlp.vocab) for doc in docs])[0]
         for docs in (test, other)
     )
     alarms = {"EWT halves": 0, f"{args.documents} of WNUT17 after EWT": 0}
@@ -88,7 +89,7 @@ def compare_parts(corpus: str, args: argparse.Namespace) -> None:
     _, labeler = find_labeler(nlp)
     order = np.random.default_rng(0).permutation(len(test))[: args.documents].tolist()
     new, reference = (
-        [copy_words(doc, nlp) for doc in docs] for docs in ([test[i] for i in order], dev)
+        [copy_words(doc, nlp.vocab) for doc in docs] for docs in ([test[i] for i in order], dev)
     )
     promises: list[dict[str, float]] = [{"precision": 0.8}, {"recall": 0.95}, {"recall": 0.8}]
     for promise in promises:

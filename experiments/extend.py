@@ -27,7 +27,7 @@ from lab.labeling_tasks import TASKS, add_options
 from lab.tables import mean_and_deviation, print_table
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.analysis.extend import extend
-from spacy_bcrf.analysis.loading import copy_words
+from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.pipeline.factories import NER_MODEL
 
 CORPORA = {"wnut17": ("location", None), "jnlpba": ("DNA", 3000)}
@@ -87,7 +87,7 @@ def keep(docs: Iterable[Doc], labels: Iterable[str]) -> list[Doc]:
 def evaluate(nlp: Language, docs: Sequence[Doc], new: str, seconds: float) -> Scores:
     """Return the scores of a pipeline, in percent."""
     counts = {True: [0, 0, 0], False: [0, 0, 0]}
-    for gold, found in zip(docs, nlp.pipe(copy_words(doc, nlp) for doc in docs), strict=True):
+    for gold, found in zip(docs, nlp.pipe(copy_words(doc, nlp.vocab) for doc in docs), strict=True):
         for is_new, (right, guessed, true) in counts.items():
             spans = [
                 {(e.start, e.end, e.label_) for e in doc.ents if (e.label_ == new) == is_new}
@@ -106,7 +106,7 @@ def evaluate(nlp: Language, docs: Sequence[Doc], new: str, seconds: float) -> Sc
 
 
 def pair(nlp: Language, docs: Sequence[Doc]) -> list[Example]:
-    return [Example(copy_words(doc, nlp), doc) for doc in docs]
+    return [Example(copy_words(doc, nlp.vocab), doc) for doc in docs]
 
 
 def run_sparse(
@@ -174,7 +174,7 @@ def run_spacy(
     scores["add_label, new entities"] = evaluate(nlp, dev, new, seconds)
     own = []
     for doc, found in zip(
-        keep(train, [new]), teacher.pipe(copy_words(d, teacher) for d in train), strict=True
+        keep(train, [new]), teacher.pipe(copy_words(d, teacher.vocab) for d in train), strict=True
     ):
         predicted = [doc[ent.start : ent.end] for ent in found.ents]
         for span, ent in zip(predicted, found.ents, strict=True):

@@ -22,8 +22,8 @@ from lab.labeling_tasks import TASKS, add_options
 from lab.tables import markdown_table
 from spacy_bcrf.analysis.control.thresholds import control
 from spacy_bcrf.analysis.cross_fitting import train_sparse_chain
-from spacy_bcrf.analysis.loading import copy_words
 from spacy_bcrf.analysis.redact import LeakReport, measure_leaks, redact
+from spacy_bcrf.annotation.tokenizers import copy_words
 
 FRAMES = (
     "please call {PHONE} and ask for file {ID}",
@@ -76,7 +76,7 @@ def measure(
         except ValueError as error:
             print(error, flush=True)
             return
-        found = redact(nlp, [copy_words(doc, nlp) for doc in test], style="mask")
+        found = redact(nlp, [copy_words(doc, nlp.vocab) for doc in test], style="mask")
         yield recall, measure_leaks(test, list(found))
 
 

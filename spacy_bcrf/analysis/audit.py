@@ -15,12 +15,13 @@ from tqdm import tqdm
 
 from spacy_bcrf import __version__
 from spacy_bcrf.annotation.extensions import set_extensions
+from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.corpora.identity import keep_identity, keep_part
 
 from .cross_fitting import Trainer, assign_folds, find_labels, find_trainer
 from .diversity import NearDuplicates
 from .label_errors import Bounds, Suspect, find_suspects
-from .loading import annotate_before, copy_words, find_labeler
+from .loading import annotate_before, find_labeler
 from .result import Result
 
 MAX_SIMILARITY = 0.8
@@ -107,7 +108,7 @@ def audit(
 def judge(nlp: Language, name: str, gold: Sequence[Doc]) -> list[list[Suspect]]:
     """Return the suspects of each document. The pipeline gets the words of the documents."""
     pipe: Any = nlp.get_pipe(name)
-    copies = (copy_words(doc, nlp) for doc in gold)
+    copies = (copy_words(doc, nlp.vocab) for doc in gold)
     shown = tqdm(annotate_before(nlp, name, copies), "judging", len(gold), delay=1, unit="docs")
     examples = [Example(copy, doc) for copy, doc in zip(shown, gold, strict=True)]
     return find_suspects(pipe, examples)

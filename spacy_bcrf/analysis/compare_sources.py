@@ -10,12 +10,11 @@ from spacy.scorer import PRFScore
 from spacy.tokens import Doc
 
 from bcrf.schemes import read_spans
+from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.layers.linear_chain import sparse_chains
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.scores.foreign_labels import OUTSIDE, Merge, split_label
 from spacy_bcrf.scores.token_scores import Scorer, TokenScores
-
-from .loading import copy_words
 
 Spans = set[tuple[int, int, str]]
 """First character, one past the last, and label."""
@@ -61,7 +60,7 @@ def compare_sources(
             nlp = make_decoder(lang, scorer.config, labeler.labels)
         except ValueError:  # none of its labels is ours
             continue
-        copies = (copy_words(doc, nlp) for doc in docs)
+        copies = (copy_words(doc, nlp.vocab) for doc in docs)
         decoded = ({(e.start_char, e.end_char, e.label_) for e in d.ents} for d in nlp.pipe(copies))
         rows.append({"source": scorer.name, "how": "decoded", **_score(decoded, gold)})
     return rows

@@ -19,6 +19,7 @@ from spacy.training.loop import train
 from spacy.util import load_config, load_model_from_config
 
 from spacy_bcrf.annotation.arrays import doc_lengths
+from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.corpora.convert import check_language
 from spacy_bcrf.corpora.doc_files import write_all
 from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain
@@ -26,7 +27,7 @@ from spacy_bcrf.pipeline.config_errors import naming
 from spacy_bcrf.pipeline.factories import NER_MODEL
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
-from .loading import copy_words, find_labeler
+from .loading import find_labeler
 
 PASSES = 5
 
@@ -53,7 +54,7 @@ def train_sparse_chain(
     pipe: Any = nlp.add_pipe("bcrf_ner", "ner", config={"model": model})
     for label in labels:
         pipe.add_label(label)
-    examples = [Example(copy_words(doc, nlp), doc) for doc in docs]
+    examples = [Example(copy_words(doc, nlp.vocab), doc) for doc in docs]
     fit_sparse_chain(nlp, examples, passes)
     return nlp
 

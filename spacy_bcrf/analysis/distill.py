@@ -23,6 +23,7 @@ from tqdm import tqdm
 from bcrf.chain import CRF, Marginals, Potentials, viterbi
 from bcrf.kernels import Array
 from spacy_bcrf.annotation.arrays import doc_lengths
+from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.corpora.formats.annotators import Annotated, Found
 from spacy_bcrf.corpora.identity import keep_identity
 from spacy_bcrf.layers.linear_chain import is_chain_alone
@@ -37,7 +38,7 @@ from .aggregate import Aggregated, aggregate
 from .array_shards import load_shard, save_shard, write_missing
 from .candidates import candidate_marginals
 from .combine import own_tok2vec
-from .loading import annotate_before, copy_words, find_labeler
+from .loading import annotate_before, find_labeler
 from .result import Result
 from .sources import Source
 
@@ -370,7 +371,7 @@ def _read_shard(path: Path, nlp: Language, is_merged: bool = False) -> Shard:
     keys = ("unary", "transitions", "weights") if is_merged else ("unary", "transitions")
     stored, (unary, transitions, *weights) = load_shard(path, nlp.vocab, keys)
     # Entities of `aggregate` would restrict the student.
-    docs = [copy_words(doc, nlp) for doc in stored]
+    docs = [copy_words(doc, nlp.vocab) for doc in stored]
     lengths = doc_lengths(docs)
     n_chains = max(1, len(unary) // max(1, int(lengths.sum())))
     chain = Potentials(unary, transitions, lengths.repeat(n_chains))

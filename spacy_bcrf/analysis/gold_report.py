@@ -17,6 +17,7 @@ from spacy.util import minibatch, registry
 
 from bcrf.chain.side_by_side import rows_by_chain
 from spacy_bcrf.annotation.arrays import UNKNOWN, allowed_tags, doc_lengths
+from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.corpora.split_corpus import find_losses
 from spacy_bcrf.pipeline.config_errors import naming
 from spacy_bcrf.pipeline.gold import Gold, find_trimmed
@@ -24,7 +25,7 @@ from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.pipeline.training import note_cost
 
-from .loading import copy_words, find_labelers, find_reader, note_shared, read_corpus
+from .loading import find_labelers, find_reader, note_shared, read_corpus
 from .result import Result
 
 PARTS = ("train", "dev")
@@ -197,7 +198,7 @@ def report_corpora(
     """
 
     def read(name: str) -> Iterator[Example]:
-        return (Example(copy_words(doc, nlp), doc) for doc in corpora[name])
+        return (Example(copy_words(doc, nlp.vocab), doc) for doc in corpora[name])
 
     ours = find_labelers(nlp)
     _prepare(ours, chain.from_iterable(map(read, corpora)), {}, labels)

@@ -15,6 +15,7 @@ from spacy.training import Example
 from spacy.util import registry
 from spacy.vocab import Vocab
 
+from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.corpora.doc_files import find_files, load_docs, naming_damaged, read_docs
 from spacy_bcrf.corpora.time_limit import SECONDS, TookTooLongError, time_limit
 from spacy_bcrf.pipeline.load_checks import find_damaged
@@ -130,16 +131,10 @@ def read_corpus(nlp: Language, part: str) -> Iterator[Example]:
         raise ValueError(f"{where}: {' '.join(str(error).split())}") from None
 
 
-def copy_words(doc: Doc, nlp: Language) -> Doc:
-    """Return a document with the same words and spaces, without annotation."""
-    spaces = [bool(token.whitespace_) for token in doc]
-    return Doc(nlp.vocab, words=[token.text for token in doc], spaces=spaces)
-
-
 def make_input(nlp: Language, doc: Doc) -> Doc:
     """Return a document's text as the pipeline tokenizes it. ValueError after SECONDS."""
     if doc.has_unknown_spaces:
-        return copy_words(doc, nlp)
+        return copy_words(doc, nlp.vocab)
     try:
         with time_limit(SECONDS, by_signal=False):
             return nlp.make_doc(doc.text)

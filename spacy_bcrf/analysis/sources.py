@@ -31,10 +31,11 @@ from thinc.api import Config
 from bcrf.chain.annotators import Votes
 from bcrf.io.json_objects import Problem, read_objects
 from spacy_bcrf.annotation.arrays import find_bounds
+from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.corpora.formats.annotators import Candidate, Found, read_annotators
 from spacy_bcrf.sparse.gazetteers import Gazetteers, Words, read_phrases
 
-from .loading import copy_words, load_pipeline
+from .loading import load_pipeline
 
 OPTIONS = {
     "annotations": ("annotator",),
@@ -230,7 +231,7 @@ def _find_by_pipeline(
 
         def annotate(docs: Sequence[Doc]) -> list[Doc]:
             if not last or last[0] is not docs:
-                last[:] = docs, list(nlp.pipe(copy_words(doc, nlp) for doc in docs))
+                last[:] = docs, list(nlp.pipe(copy_words(doc, nlp.vocab) for doc in docs))
             found: list[Doc] = last[1]
             return found
 

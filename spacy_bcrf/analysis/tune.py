@@ -15,6 +15,7 @@ from spacy.util import load_model_from_config
 from thinc.api import Config
 
 from bcrf.io.text import CorpusError
+from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.corpora.identity import hash_identity, keep_identity, keep_part
 from spacy_bcrf.layers.linear_chain import is_chain_alone
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
@@ -23,7 +24,7 @@ from spacy_bcrf.sparse.template_sets import SETS, get_templates
 from .combine import check_same, combine, find_common
 from .cross_fitting import find_labels, fit_sparse_chain
 from .evaluation import count_exact, score
-from .loading import copy_words, load_pipeline, read_corpus
+from .loading import load_pipeline, read_corpus
 from .resampling import bootstrap_scores, percentile_interval
 
 SHARES = (1 / 9, 1 / 3, 1.0)
@@ -216,7 +217,7 @@ def _try(
             candidate = combine(parts, [example.reference for example in dev], name).nlp
     except ValueError as error:
         return Trial(settings, share, problem=str(error))
-    examples = [Example(copy_words(eg.predicted, candidate), eg.reference) for eg in dev]
+    examples = [Example(copy_words(eg.predicted, candidate.vocab), eg.reference) for eg in dev]
     counts = count_exact(candidate, name, examples)[:, None]
     f = np.nan_to_num(score(counts.sum(axis=0))[0, 2])
     low, high = percentile_interval(np.nan_to_num(bootstrap_scores(counts)[:, 0, 2]))

@@ -1,4 +1,4 @@
-"""Tokenizers: one token per character, for `bcrf_segmenter`, or by a regular expression."""
+"""Tokenizers by character, for `bcrf_segmenter`, and by regular expression; copies of tokens."""
 
 import re
 import sys
@@ -35,6 +35,12 @@ _PRIVATE = range(0xF0000, 0xFFFFE)
 """Code points that texts hardly have. No batch has them all."""
 _KEPT = 1 << 16
 """The most hashes that a tokenizer keeps."""
+
+
+def copy_words(doc: Doc, vocab: Vocab, **more: Any) -> Doc:
+    """Return a document with the same words and spaces, without annotation but `more`."""
+    spaces = [bool(token.whitespace_) for token in doc]
+    return Doc(vocab, words=[token.text for token in doc], spaces=spaces, **more)
 
 
 def make_char_tokenizer() -> Callable[[Language], "CharTokenizer"]:

@@ -26,7 +26,7 @@ def scores_cli(
     Run foreign taggers once and keep their scores in a file, so that training reads them. A
     killed command goes on where it stopped.
     """
-    from spacy_bcrf.analysis.loading import copy_words
+    from spacy_bcrf.annotation.tokenizers import copy_words
     from spacy_bcrf.scores.find_sources import find_sources
     from spacy_bcrf.scores.token_scores import make_scorers
 
@@ -43,7 +43,7 @@ def scores_cli(
         scorer.keeps = True
         n_texts = n_tokens = n_silent = 0
         # Training asks for texts without the annotation of the corpus.
-        docs = (copy_words(doc, nlp) for corpus in corpora for doc in read_corpus(corpus))
+        docs = (copy_words(doc, nlp.vocab) for corpus in corpora for doc in read_corpus(corpus))
         with tqdm(desc=scorer.name, unit="docs", disable=None) as bar:
             for batch in minibatch(docs, BATCH_SIZE):
                 for scores in scorer.find(batch):

@@ -11,6 +11,7 @@ from spacy.tokens import Doc
 
 from bcrf.io.hashes import hash_files
 from bcrf.lazy import lazy
+from spacy_bcrf.annotation.tokenizers import copy_words
 
 from .span_sources import CERTAINTY, LEAST, score_tokens, span_labels
 
@@ -131,9 +132,6 @@ def _run(pipe: Any, docs: list[Doc]) -> list[Doc]:
 
 def _copy(nlp: Any, doc: Doc) -> Doc:
     """Return the words of a document in the vocabulary of another pipeline."""
-    spaces = [bool(token.whitespace_) for token in doc]
-    words = [token.text for token in doc]
-    starts: Any = (
-        [token.is_sent_start for token in doc] if doc.has_annotation("SENT_START") else None
-    )
-    return Doc(nlp.vocab, words=words, spaces=spaces, sent_starts=starts)
+    has_sents = doc.has_annotation("SENT_START")
+    starts = [token.is_sent_start for token in doc] if has_sents else None
+    return copy_words(doc, nlp.vocab, sent_starts=starts)

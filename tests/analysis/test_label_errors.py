@@ -8,7 +8,7 @@ from spacy.training import Example
 
 from spacy_bcrf.analysis.cross_fitting import assign_folds, train_sparse_chain
 from spacy_bcrf.analysis.label_errors import estimate_noise, find_suspects
-from spacy_bcrf.analysis.loading import copy_words
+from spacy_bcrf.annotation.tokenizers import copy_words
 
 WORDS = ["Ann", "Lee", "saw", "Rome", "today"]
 TAGS = ["B-PERSON", "I-PERSON", "O", "B-LOC", "O"]
@@ -24,7 +24,7 @@ def trained():
 def suspects(nlp, tags, words=WORDS):
     doc = Doc(nlp.vocab, words=words, ents=tags)
     other = Doc(nlp.vocab, words=[], spaces=[])
-    examples = [Example(copy_words(doc, nlp), doc) for doc in (other, doc)]
+    examples = [Example(copy_words(doc, nlp.vocab), doc) for doc in (other, doc)]
     empty, found = find_suspects(nlp.get_pipe("ner"), examples)
     assert empty == []
     return found
@@ -65,7 +65,9 @@ def test_the_four_kinds(trained, token, tag, kind, gold, suggestion):
 def test_a_missing_span_needs_annotation(trained):
     doc = Doc(trained.vocab, words=WORDS, ents=["O"] * 5)
     doc.set_ents([], missing=[doc[3:4]], default="outside")
-    (found,) = find_suspects(trained.get_pipe("ner"), [Example(copy_words(doc, trained), doc)])
+    (found,) = find_suspects(
+        trained.get_pipe("ner"), [Example(copy_words(doc, trained.vocab), doc)]
+    )
     assert {suspect.suggestion for suspect in found if suspect.score > 0} == {(0, 2, "PERSON")}
 
 

@@ -11,9 +11,9 @@ from spacy.training import Example
 
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain, train_sparse_chain
 from spacy_bcrf.analysis.folding import fold
-from spacy_bcrf.analysis.loading import copy_words
 from spacy_bcrf.analysis.redact import Redacted, Region, measure_leaks, redact, replace_spans
 from spacy_bcrf.analysis.replacer import STYLES, Replacer
+from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.pipeline.factories import NER_MODEL
 from spacy_bcrf.pipeline.settings import Control
 
@@ -148,12 +148,12 @@ def test_spans_that_may_overlap(nlp):
     docs = make_docs(own.vocab)
     for doc in docs:
         doc.spans["sc"] = [*doc.ents, Span(doc, 0, 4, label="EVENT")]
-    fit_sparse_chain(own, [Example(copy_words(doc, own), doc) for doc in docs], 10)
+    fit_sparse_chain(own, [Example(copy_words(doc, own.vocab), doc) for doc in docs], 10)
     pipe.control = Control("recall", ("PER",), (0.3,))
     text = "Ann Lee saw Rome and will see it . Ann Lee saw Rome and will see it ."
     labels = [region.label for region in run(own, text, threshold=None).regions]
     assert labels == ["PER", "PER"]
-    (one,) = redact(own, [copy_words(docs[0], own)], threshold=0.3)
+    (one,) = redact(own, [copy_words(docs[0], own.vocab)], threshold=0.3)
     leaks = measure_leaks([docs[0]] * 2, [one, Redacted("", [], [], [])], spans_key="sc").leaks
     assert [leak.label for leak in leaks] == [None, "EVENT", "LOC", "PER"]
     assert [leak.spans[:2] for leak in leaks] == [(3, 6), (1, 2), (1, 2), (1, 2)]
