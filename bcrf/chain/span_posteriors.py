@@ -166,13 +166,17 @@ class _TagChain:
 
     def __init__(self, potentials: Potentials, tags: SpanTags) -> None:
         self._xp = xp = potentials.xp
-        # `step` computes a pair's index from its arguments in this order.
-        heads = xp.concatenate([tags.inside, tags.inside, tags.first, tags.first])
-        tails = xp.concatenate([tags.inside, tags.last, tags.inside, tags.last])
-        self._heads, tails = heads.astype("int32"), tails.astype("int32")
-        self.unary, self._pairs = kernels.pair_marginals(*potentials.arrays, self._heads, tails)
-        self._n_labels = len(tags.first)
-        self._has_open_end = bool((tags.last == tags.inside).any())
+        is_open = tags.last == tags.inside
+        self._has_open_end = bool(is_open.any())
+        # `step` computes a pair's index from its arguments in this order. Without end tags, the
+        # pairs with the last tag are those with the inner one.
+        tails = [tags.inside] if is_open.all() else [tags.inside, tags.last]
+        self._n_tails, self._n_labels = len(tails), len(tags.first)
+        heads = [head for head in (tags.inside, tags.first) for _ in tails]
+        self._heads = xp.concatenate(heads).astype("int32")
+        self.unary, self._pairs = kernels.pair_marginals(
+            *potentials.arrays, self._heads, xp.concatenate(tails * 2).astype("int32")
+        )
         if not (self.unary.sum(axis=1) > 0).all():
             viterbi(potentials)  # raises for infeasible sequences
 
@@ -185,7 +189,8 @@ class _TagChain:
 
         is_first, is_to_last: whether the given, the next tag is not an inner one.
         """
-        kind = 2 * self._xp.asarray(is_first, dtype="int64") + is_to_last
+        kind = self._n_tails * self._xp.asarray(is_first, dtype="int64")
+        kind = kind + (self._n_tails - 1) * is_to_last
         pair = kind * self._n_labels + labels
         heads = self.unary[tokens, self._heads[pair]]
         tiny = self._xp.finfo(heads.dtype).tiny

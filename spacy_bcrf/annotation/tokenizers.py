@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from spacy.language import Language
-from spacy.strings import StringStore
 from spacy.tokens import Doc
 from spacy.util import DummyTokenizer
 from spacy.vocab import Vocab
@@ -59,17 +58,11 @@ class CharTokenizer(DummyTokenizer):
 
     def __init__(self, vocab: Vocab) -> None:
         self.vocab = vocab
-        self._hashes = _Hashes(vocab.strings)
+        self._hashes = _Hashes(vocab)
 
     def __call__(self, text: str) -> Doc:
         """Tokenize a text in linear time. ValueError naming the position of a lone surrogate."""
-        words, spaces = self.split(text)
-        if self.vocab.in_memory_zone:  # type: ignore[attr-defined]
-            # The zone forgets its strings in the end.
-            return Doc(self.vocab, words=words, spaces=spaces)
-        # spaCy takes hashes three times as fast as strings.
-        hashes: Any = list(map(self._hashes.__getitem__, words))
-        return Doc(self.vocab, words=hashes, spaces=spaces)
+        return self._hashes.make_doc(*self.split(text))
 
     def split(self, text: str) -> tuple[list[str], list[bool]]:
         """Return the tokens of a text, and whether a space belongs to each. ValueError as above."""
@@ -110,9 +103,6 @@ class CharTokenizer(DummyTokenizer):
             np.array([len(words) for words, _ in parts], dtype="int32"),
         )
 
-    def __reduce__(self) -> tuple[type["CharTokenizer"], tuple[Vocab]]:
-        return CharTokenizer, (self.vocab,)
-
 
 class Characters(NamedTuple):
     """The N tokens of B texts.
@@ -143,18 +133,30 @@ class Characters(NamedTuple):
 
 
 class _Hashes(dict[str, int]):
-    """Map from words to their hashes. It adds words to a string store, and keeps `_KEPT` hashes."""
+    """Map from words to their hashes. It adds words to a vocabulary, and keeps `_KEPT` hashes."""
 
-    def __init__(self, strings: StringStore) -> None:
-        self._strings = strings
+    def __init__(self, vocab: Vocab) -> None:
+        self._vocab = vocab
         # Zeros need no memory until they change.
         self._by_code = np.zeros(sys.maxunicode + 1, dtype="uint64")
 
     def __missing__(self, word: str) -> int:
-        found: int = self._strings.add(word)
+        found: int = self._vocab.strings.add(word)
         if len(self) < _KEPT:
             self[word] = found
         return found
+
+    def __reduce__(self) -> tuple[type["_Hashes"], tuple[Vocab]]:
+        return _Hashes, (self._vocab,)
+
+    def make_doc(self, words: list[str], spaces: list[bool]) -> Doc:
+        """Return a document. spaces: whether a space belongs to each word."""
+        if self._vocab.in_memory_zone:  # type: ignore[attr-defined]
+            # The zone forgets its strings in the end.
+            return Doc(self._vocab, words=words, spaces=spaces)
+        # spaCy takes hashes three times as fast as strings.
+        hashes: Any = list(map(self.__getitem__, words))
+        return Doc(self._vocab, words=hashes, spaces=spaces)
 
     def of_codes(self, codes: NDArray[np.uint32]) -> NDArray[np.uint64]:
         """Return the hashes of characters (N,). codes: (N,)."""
@@ -238,6 +240,7 @@ class PatternTokenizer(DummyTokenizer):
     def __init__(self, vocab: Vocab, pattern: str) -> None:
         """pattern: ValueError naming the position if it is no regular expression."""
         self.vocab = vocab
+        self._hashes = _Hashes(vocab)
         try:
             self._find = re.compile(pattern).finditer
         except (re.error, TypeError) as error:
@@ -245,9 +248,11 @@ class PatternTokenizer(DummyTokenizer):
 
     def __call__(self, text: str) -> Doc:
         # An empty match may share its start with the next one, or the end of the text.
-        starts = sorted({match.start() for match in self._find(text)} - {len(text)})
-        bounds = [0, *starts[1:], len(text)] if text else []
-        pieces = [text[start:end] for start, end in pairwise(bounds)]
-        words = [piece.removesuffix(" ") or piece for piece in pieces]
-        spaces = [len(word) < len(piece) for word, piece in zip(words, pieces, strict=True)]
-        return Doc(self.vocab, words=words, spaces=spaces)
+        starts = list(dict.fromkeys(map(re.Match.start, self._find(text))))
+        words, spaces = [], []
+        for start, end in pairwise([0, *starts[1:], len(text)]):
+            if piece := text[start:end]:
+                word = piece.removesuffix(" ") or piece
+                words.append(word)
+                spaces.append(word != piece)
+        return self._hashes.make_doc(words, spaces)

@@ -15,7 +15,7 @@ from spacy.tokens import Doc
 
 from bcrf import kernels
 from bcrf.chain import CRF, Potentials, entropy
-from spacy_bcrf.annotation.arrays import UNKNOWN, split_spans
+from spacy_bcrf.annotation.arrays import UNKNOWN, DocBatch, split_spans
 from spacy_bcrf.annotation.extensions import UserData, make_key
 
 from .codecs import Codec
@@ -23,11 +23,14 @@ from .codecs.codec import Ops, Predictions, ScoredSpans
 from .codecs.tags import token_confidences
 from .platt_scaling import PlattScaling
 
+OFFSETS = (IDX, LENGTH)
+
 
 class Predicted(NamedTuple):
     """A batch of predictions to annotate. lengths: (B,). posterior: of all probabilities.
 
-    tags: int32 (C N,), before presets are kept. calibration: of the reported confidences.
+    docs: see `find_potentials`, with OFFSETS. tags: int32 (C N,), before presets are kept.
+    calibration: of the reported confidences.
     """
 
     docs: list[Doc]
@@ -92,7 +95,9 @@ def _annotate_spans(predicted: Predicted, user_data: list[UserData]) -> None:
     (starts, ends, _), p = _find_confidences(predicted)
     if not len(starts):
         return
-    at = np.concatenate([doc.to_array([IDX, LENGTH]) for doc in docs if len(doc)]).astype("int64")
+    assert isinstance(docs, DocBatch)
+    offsets = docs.values[:, len(codec.attributes) :]
+    at = offsets[:, : len(OFFSETS)].astype("int64")
     docs_of_spans = lengths.cumsum().searchsorted(starts, side="right")
     columns = docs_of_spans, at[starts, 0], at[ends - 1].sum(axis=1), p
     # `Codec.confidence_key` without two calls for each span.

@@ -14,14 +14,14 @@ from thinc.api import Model
 
 from bcrf.chain import Inference, Potentials
 from bcrf.chain.potentials import NotFiniteError
-from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
+from spacy_bcrf.annotation.arrays import Attributes, DocBatch, doc_lengths
 from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from .apply_thresholds import CandidateSpan, drop_uncertain, find_candidates
 from .codecs import Codec
 from .codecs.codec import ScoredSpans
-from .confidence import Predicted, annotate_predictions, find_scored_spans
+from .confidence import OFFSETS, Predicted, annotate_predictions, find_scored_spans
 from .gold import Gold
 from .settings import Settings
 
@@ -74,7 +74,7 @@ class Component(Protocol):
 
         TypeError for other objects than documents, ValueError for scores that are not finite.
         """
-        return find_potentials(self.codec, self.labeling, docs, ignore_annotation)
+        return find_potentials(self.codec, self.labeling, docs, ignore_annotation)[1]
 
     @property
     def inference(self) -> Inference:
@@ -92,18 +92,26 @@ class Component(Protocol):
 
 
 def find_potentials(
-    codec: Codec, labeling: LabelingModel, docs: Sequence[Doc], ignore_annotation: bool = False
-) -> Potentials:
-    """Return the potentials of a component, see `Component.find_potentials`."""
+    codec: Codec,
+    labeling: LabelingModel,
+    docs: Sequence[Doc],
+    ignore_annotation: bool = False,
+    more: Attributes = (),
+) -> tuple[list[Doc], Potentials]:
+    """Return the documents and their potentials, see `Component.find_potentials`.
+
+    The documents are a `DocBatch` if the codec reads attributes: these, then `more`, then others.
+    """
     if not isinstance(docs, DocBatch):
         _check_docs(labeling.name, docs)
         if not any(len(doc) for doc in docs):
             n_tags, ops = max(1, codec.n_tags), labeling.model.ops
             lengths = labeling.asarray(doc_lengths(docs).repeat(codec.n_chains))
-            return Potentials(ops.alloc2f(0, n_tags), ops.alloc2f(n_tags, n_tags), lengths)
+            empty = Potentials(ops.alloc2f(0, n_tags), ops.alloc2f(n_tags, n_tags), lengths)
+            return list(docs), empty
         docs = list(docs)
         if codec.attributes:
-            docs = DocBatch(docs, (*codec.attributes, *labeling.columns))
+            docs = DocBatch(docs, (*codec.attributes, *more, *labeling.columns))
     try:
         potentials = labeling.model.predict(docs)
     except NotFiniteError as error:
@@ -119,7 +127,7 @@ def find_potentials(
         if ends_nothing is not None and ends_nothing.any():
             # A BIO span that ends on whitespace: its tags alone do not show its end.
             potentials = codec.forbid_ends(potentials, ends_nothing)
-    return potentials
+    return docs, potentials
 
 
 def predict(
@@ -130,7 +138,9 @@ def predict(
         return []
     control = settings.control
     check_temperature(labeling.name, settings)
-    ops, potentials = labeling.model.ops, find_potentials(codec, labeling, docs)
+    more = OFFSETS if settings.annotate else ()
+    docs, potentials = find_potentials(codec, labeling, docs, more=more)
+    ops = labeling.model.ops
     tags = labeling.decode(potentials)
     user_data: list[UserData] = [{} for _ in docs]
     candidates: Sequence[list[CandidateSpan] | None] = [None] * len(docs)

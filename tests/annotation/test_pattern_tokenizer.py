@@ -1,5 +1,6 @@
 """A tokenizer whose tokens a regular expression finds."""
 
+import pickle
 import re
 
 import pytest
@@ -40,6 +41,19 @@ def test_a_match_may_be_empty():
 def test_a_saved_pipeline_keeps_the_pattern(tmp_path):
     make("[abc]").to_disk(tmp_path)
     assert [token.text for token in spacy.load(tmp_path)("abc")] == ["a", "b", "c"]
+
+
+def test_a_pickled_tokenizer_keeps_pattern_and_words():
+    tokenizer = pickle.loads(pickle.dumps(make("[abc]").tokenizer))
+    assert [token.text for token in tokenizer("ab c")] == ["a", "b", "c"]
+
+
+def test_a_memory_zone_forgets_its_words():
+    nlp = make()
+    for text in ("one two", "two three"):
+        with nlp.memory_zone():
+            assert [token.text for token in nlp(text)] == text.split()
+    assert [token.text for token in nlp("one three")] == ["one", "three"]
 
 
 @pytest.mark.parametrize("pattern", ["(", 5])
