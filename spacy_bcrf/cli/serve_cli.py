@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import socket
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,6 +43,11 @@ def serve_cli(
     limits = Limits(seconds=timeout, characters=max_characters, waiting=max_waiting)
     uvicorn = require("uvicorn", "serve")
     require("fastapi", "serve")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:  # uvicorn would find out after all the work
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        raise ValueError(f"{error.strerror}; expected another --port or --host") from None
     nlp = load_pipeline(model)
     hosts = {name.lower() for name in (host, *(allowed_host or ()))}
     app = make_app_of(nlp, pipe or (), limits, page, hosts)

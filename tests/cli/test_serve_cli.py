@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import socket
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -398,3 +399,15 @@ def test_redacted_events(capsys):
     assert post(b"Ann saw") == 404  # a promise, but no stream
     note = "Note: no POST /redact: [ner] cannot redact a stream: entity_ruler before it may find"
     assert note in capsys.readouterr().err
+
+
+def test_a_taken_port_is_named_before_the_pipeline_loads(monkeypatch):
+    for name in ("uvicorn", "fastapi"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = CliRunner().invoke(app, ["serve", "no-model", "--port", str(port)])
+    assert result.exit_code == 1 and "expected another --port or --host" in result.output
+    assert str(port) in result.output and "next:" not in result.output
+    result = CliRunner().invoke(app, ["serve", "no-model", "--port", str(port)])
+    assert result.exit_code == 1 and "no-model" in result.output
