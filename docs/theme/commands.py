@@ -16,14 +16,13 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 from typer import Context
 from typer.models import ArgumentInfo
 
-from spacy_bcrf.cli import PANELS, app
+from spacy_bcrf.cli import EXIT_CODES, PANELS, app
 
-HEAD = """The help of `python -m spacy bcrf`: `--help` prints all of it. `--option=value` shows a
-default. Exit codes are 0, 1 for an error, 2 for a wrong option, and 130 after Ctrl-C. Most commands
-print on standard error a line `next:` with a command that often follows. A file to write has the
-suffix of its kind; only a new one may have none. No input and no file of a pipeline is replaced, a
-config only with `--force`; a note names any other file that is. A folder to write is new or
-empty."""
+HEAD = f"""The help of `python -m spacy bcrf`: `--help` prints all of it. `--option=value` shows a
+default. {EXIT_CODES} Most commands print on standard error a line `next:` with a command that often
+follows. A file to write has the suffix of its kind; only a new one may have none. No input and no
+file of a pipeline is replaced, a config only with `--force`; a note names any other file that is. A
+folder to write is new or empty."""
 
 
 class Parameter(NamedTuple):

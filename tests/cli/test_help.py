@@ -7,6 +7,8 @@ from spacy_commands import run_spacy
 from typer.testing import CliRunner
 
 from spacy_bcrf.cli import PANELS, RENAMED, app
+from spacy_bcrf.cli.annotate_cli import FAILED_DOCUMENTS, UNREAD_INPUT
+from spacy_bcrf.cli.monitor_cli import DRIFT
 
 
 def test_the_help_lists_every_command_once_by_topic():
@@ -20,6 +22,18 @@ def test_the_help_lists_every_command_once_by_topic():
     assert [topic for topic in topics if topic in PANELS] == [
         topic for topic, names in PANELS.items() if set(names) & set(commands)
     ]
+
+
+def test_the_help_has_the_exit_codes():
+    codes = re.findall(r"(?:codes:|,) (\d+)", " ".join(run_spacy("bcrf", "--help").split()))
+    assert sorted(map(int, codes)) == sorted({1, 2, 130, FAILED_DOCUMENTS, UNREAD_INPUT, DRIFT})
+
+
+@pytest.mark.parametrize("option", ["--style foo", "--threshold foo"])
+def test_wrong_options_have_no_prefix_of_the_library_that_checks_them(option):
+    result = CliRunner().invoke(app, ["redact", "model", *option.split()])
+    assert result.exit_code == 2 and f"'{option.split()[0]}': " in result.output
+    assert "error," not in result.output
 
 
 @pytest.mark.parametrize("name", RENAMED)
