@@ -149,7 +149,7 @@ def convert_cli(
     if ent_key is not None and counts.tokens and not counts.scheme:
         report(f"no word has an entity tag under the key {ent_key!r} (see `convert --ent-key`)")
     typer.echo(f"{output}: {counts}")
-    return spacy_command("bcrf", "debug", output)
+    return spacy_command("bcrf", "debug", output, lang=lang if lang != "xx" else None)
 
 
 def _find_format(
@@ -172,7 +172,14 @@ def _find_format(
     expected = _FORMATS.get(suffix)
     if expected not in (None, "columns") or (expected and has_columns):
         return str(expected)
-    found = recognition.recognize_format(path) or expected
+    found = recognition.recognize_format(path)
+    if found is None and suffix == ".txt" and recognition.is_prose(path):
+        raise ValueError(
+            f"{path}: seems to be raw text, because its lines have no columns of tags; expected "
+            "annotation (a format of `convert --format`), or for raw text `init --names LABEL=FILE "
+            f"--texts {path}`"
+        )
+    found = found or expected
     if found == "conllu" and expected and recognition.guess_columns(path) != recognition.Columns():
         found = expected  # ten columns with one of entity tags
     if found is None:

@@ -20,7 +20,7 @@ from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.pipeline.config_errors import naming
 
 from .errors import spacy_command
-from .options import Code, read_labels
+from .options import Code, Lang, read_labels
 
 if TYPE_CHECKING:
     from spacy_bcrf.analysis.gold_report import GoldReport
@@ -48,6 +48,7 @@ def debug_cli(
     inputs: Annotated[list[str], Arg(help="Training config with overrides, or .spacy files")],
     code: Code = None,
     labels: Annotated[str | None, Opt(help="Of .spacy files: expected labels, or a file")] = None,
+    lang: Lang = "xx",
     strict: Annotated[bool, Opt("--strict", help="Exit code 1 for forbidden annotation")] = False,
     as_json: Annotated[bool, Opt("--json", help="Print JSON in place of tables")] = False,
 ) -> str:
@@ -57,16 +58,19 @@ def debug_cli(
     spans, overlaps, and spans with whitespace at an edge. Overrides as in `spacy train`:
     --paths.train train.spacy.
 
-    Of .spacy files, count it for the components that `init` would choose.
+    Of .spacy files, the first one to train on, the second for dev, count it for the components that
+    `init` would choose.
     """
     path, *rest = inputs
     import_code(code)
     if Path(path).is_dir() or path.endswith(".spacy"):
         head, reports, notes = _debug_files(inputs, read_labels(labels))
-        step = spacy_command("bcrf", "init", "--output", "model/config.cfg", "--train", path)
+        parts = dict(zip(("train", "dev"), inputs, strict=False))
+        init = "bcrf", "init", "--output", "model/config.cfg"
+        step = spacy_command(*init, **parts, lang=lang if lang != "xx" else None)
     else:
-        if labels is not None:
-            raise ValueError(f"{path}: a config sets labels itself; set them there")
+        if labels is not None or lang != "xx":
+            raise ValueError(f"{path}: a config sets labels and --lang itself; set them there")
         head, (reports, notes) = [], _debug_config(Path(path), rest)
         step = spacy_command("train", path, "--output", "out", *rest, code=code)
     if as_json:

@@ -140,6 +140,13 @@ def guess_ent_keys(path: Path) -> list[str]:
     return [key for key, found in tags.items() if any(map(_LABEL.fullmatch, found))]
 
 
+def is_prose(path: Path) -> bool:
+    """Return whether a file of no known format has words, and few lines end with a tag."""
+    rows = [line.text.split() for line in islice(scan_lines(path), N_LINES) if line.text.strip()]
+    n_tags = sum(bool(_TAG.fullmatch(row[-1])) for row in rows)
+    return n_tags < MOST_BAD * len(rows)
+
+
 def _read_rows(path: Path) -> list[list[str]]:
     """Return the rows with the most frequent number of columns, none if too many have another."""
     lines = iter([line for line in islice(scan_lines(path), N_LINES) if line.problem is None])

@@ -148,6 +148,32 @@ def test_the_extension_the_content_or_the_option_decides_the_format(folder):
     run("data.annotated.xz", "o.spacy", "--format", "columns")
 
 
+def test_the_next_step_has_the_language(folder):
+    assert run("good.conll", "o.spacy", "--lang", "de").step == (
+        "python -m spacy bcrf debug o.spacy --lang de"
+    )
+
+
+def test_raw_text_is_named(folder):
+    problem = (
+        "{0}: seems to be raw text, because its lines have no columns of tags; expected annotation "
+        "(a format of `convert --format`), or for raw text `init --names LABEL=FILE --texts {0}`\n"
+    )
+    for text in (
+        "Ann left for Paris on Monday.\nBob stayed in Berlin all the week.\nIt was fine today.\n",
+        "Ann\nBob\n",
+    ):
+        (folder / "raw.txt").write_text(text)
+        assert run("raw.txt", "o.spacy", exit_code=1).stderr == problem.format("raw.txt")
+        init = command("init")("-o", "c.cfg", "-t", "raw.txt", exit_code=1)
+        assert init.stderr == problem.format("raw.txt")
+        assert not list(folder.glob("train.spacy"))
+    # A row of other columns among tags is still that.
+    for name, text, line in ("row.txt", "EU\tO\noops\n", 2), ("word.conll", "EU\n", 1):
+        (folder / name).write_text(text)
+        assert run(name, "o.spacy", exit_code=1).stderr.startswith(f"{name}:{line}: 1 columns;")
+
+
 def test_a_guess_of_the_columns_is_printed(folder):
     (folder / "uner.iob2").write_text("1\tin\tO\t-\tann\n2\tRome\tB-LOC\t-\tann\n")
     result = run("uner.iob2", "o.spacy")

@@ -47,6 +47,14 @@ def test_a_table(folder):
     assert result.step == "python -m spacy bcrf init --output model/config.cfg --train many"
 
 
+def test_the_next_step_has_the_dev_part_and_the_language(folder):
+    step = "python -m spacy bcrf init --output model/config.cfg --train many"
+    assert run("many", "found.spacy").step == f"{step} --dev found.spacy"
+    assert run("many", "found.spacy", "wrong.spacy", "--lang", "de").step == (
+        f"{step} --dev found.spacy --lang de"
+    )
+
+
 def test_several_corpora_and_contradictions(folder):
     result = run("many", "wrong.spacy")
     assert result.output.startswith("7 docs, 21 tokens")
@@ -84,8 +92,9 @@ def test_json(folder):
 def test_settings_of_a_config_are_refused(folder):
     message = "--paths.train: only a training config has overrides"
     assert message in run("many", "--paths.train", "wrong.spacy", exit_code=1).stderr
-    message = "c.cfg: a config sets labels itself"
+    message = "c.cfg: a config sets labels and --lang itself"
     assert message in run("c.cfg", "--labels", "PER", exit_code=1).stderr
+    assert message in run("c.cfg", "--lang", "de", exit_code=1).stderr
 
 
 def test_labels_without_any_o_give_a_warning(folder):
