@@ -63,7 +63,7 @@ class CRF(BaseEstimator):
     """A linear-chain CRF with the interface of sklearn_crfsuite.CRF.
 
     X: sequences of tokens. A token has a dict from names to str, bool, number, or a list, set or
-        dict of these, as in CRFsuite; or a list of str. `spacy_bcrf.sparse.crfsuite_tokens` makes
+        dict of these, as in CRFsuite; or a list of str. `spacy_bcrf.corpora.formats.crfsuite` makes
         sequences of spaCy documents.
     y: labels, a list of str for each sequence. None stands for an unknown label: the loss is then
         the likelihood of the known ones. With `scheme`, y has a list of spans (start, end, label)
@@ -402,7 +402,7 @@ def _list(name: str, X: Any) -> list[Any]:
         if hasattr(sequence, "vocab"):  # a document of spaCy, or a token of one
             raise ValueError(
                 f"{name}[{n}]: expected a list of tokens, got spaCy's {type(sequence).__name__}; "
-                "spacy_bcrf.sparse.crfsuite_tokens.crfsuite_tokens(docs) makes lists of documents"
+                "spacy_bcrf.corpora.formats.crfsuite.crfsuite_tokens(docs) makes lists of documents"
             )
     return sequences
 

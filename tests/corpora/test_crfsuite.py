@@ -1,11 +1,18 @@
-"""The corpus reader of CRFsuite's text format."""
+"""CRFsuite: the corpus reader of its text format, and documents for it."""
 
 import pytest
 import spacy
+from spacy.tokens import Doc
 from tiny_training import train
 
 from bcrf.io.text import CorpusError, read_lines
-from spacy_bcrf.corpora.formats.crfsuite import CRFsuiteCorpus, read_crfsuite, set_features
+from bcrf.sklearn import CRF
+from spacy_bcrf.corpora.formats.crfsuite import (
+    CRFsuiteCorpus,
+    crfsuite_tokens,
+    read_crfsuite,
+    set_features,
+)
 
 CHUNKS = (
     "B-NP\tw[0]=He\tpos=PRP\n"
@@ -83,3 +90,15 @@ def test_training(tmp_path, factory):
         "bcrf_chunker": [f"B-{span.label_}" for span in doc.spans.get("chunks", [])],
     }
     assert found[factory] == ["B-NP", "B-VP"]
+
+
+def test_documents_become_features_for_sklearn():
+    nlp = spacy.blank("en")
+    docs = [Doc(nlp.vocab, words=["Ann", "left"]), Doc(nlp.vocab, words=["Rome", "fell"])]
+    X, y = crfsuite_tokens(docs), [["PER", "O"], ["LOC", "O"]]
+    crf = CRF().fit(X, y)
+    assert crf.predict(X).tolist() == y
+    assert any(name.endswith("=Ann") for name in crf.attributes_)
+    given = [["a"], ["b", "c"]]
+    set_features(docs[0], given)
+    assert crfsuite_tokens(docs) == [given, X[1]]

@@ -1,4 +1,4 @@
-"""CRFsuite's text format: the label and the features of one token a line, separated by tabs."""
+"""CRFsuite: its text format, the label and the features of one token a line, and Docs for it."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +13,8 @@ from bcrf.io.text import CorpusError, Line, find_file, read_lines
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.entity_tag_reader import EntityTagReader
 from spacy_bcrf.corpora.sentence import Sentence
+from spacy_bcrf.sparse.features import Features
+from spacy_bcrf.sparse.template_sets import get_templates
 
 _VALUE = re.compile(r"(?<!\\)(?:\\\\)*:([^:]*)$")
 _ESCAPED = re.compile(r"\\([\\:])")
@@ -85,6 +87,27 @@ def set_features(doc: Doc, features: Iterable[Iterable[str]]) -> Doc:
     for token, found in zip(doc, features, strict=True):
         token._.crfsuite = list(found)
     return doc
+
+
+def crfsuite_tokens(docs: Iterable[Doc], templates: str = "ner") -> list[list[list[str]]]:
+    """Return the features of each token, which `bcrf.sklearn.CRF` and python-crfsuite read.
+
+    They are the values of `token._.crfsuite` if the document has some, else those of the templates,
+    a name of `template_sets.SETS`. Raises ValueError for another name.
+
+    >>> import spacy
+    >>> from spacy_bcrf.corpora.formats.crfsuite import crfsuite_tokens
+    >>> [[ann, left]] = crfsuite_tokens([spacy.blank("en")("Ann left")])
+    >>> ann[1:3], left[1:3]
+    (['orth[-1]=<-1>', 'orth[0]=Ann'], ['orth[-1]=Ann', 'orth[0]=left'])
+    """
+    set_extensions()
+    features = Features(get_templates(templates))
+    sequences = []
+    for doc in docs:
+        given = [list(token._.crfsuite) for token in doc]
+        sequences.append(given if any(given) else features.describe(doc))
+    return sequences
 
 
 def _make_reference(
