@@ -63,7 +63,10 @@ class Share(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Estimated figures of a source for a label: of its spans, and of the entities it looked at."""
+    """Estimated figures of a source for a label: of its spans, and of the entities it looked at.
+
+    Recall is of the entities of the result: those that no source finds make it too high.
+    """
 
     label: str
     precision: Share
