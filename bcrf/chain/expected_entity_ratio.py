@@ -1,9 +1,6 @@
 """The expected entity ratio loss (Effland and Collins 2021)."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from bcrf.kernels import Array
 
@@ -32,17 +29,6 @@ class ExpectedEntityRatio:
             raise ValueError(f"entity_ratio.margin must be in [0, 1), got {self.margin}")
         if not 0 < self.weight < float("inf"):
             raise ValueError(f"entity_ratio.weight must be positive, got {self.weight}")
-
-    @classmethod
-    def from_options(cls, options: dict[str, Any]) -> ExpectedEntityRatio:
-        """Build the loss from a config block. ValueError names the numbers that it must have."""
-        names = [field.name for field in fields(cls)]
-        is_block = isinstance(options, dict) and "ratio" in options and set(options) <= set(names)
-        if not is_block or not all(isinstance(value, (int, float)) for value in options.values()):
-            raise ValueError(
-                f"entity_ratio must have the numbers {', '.join(names)}, got {options}"
-            )
-        return cls(**options)
 
     def loss(
         self, inference: Inference, potentials: Potentials, tags: Array

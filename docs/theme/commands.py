@@ -16,8 +16,9 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 from typer import Context
 from typer.models import ArgumentInfo
 
-from spacy_bcrf.cli import EXIT_CODES, PANELS, app
+from spacy_bcrf.cli import PANELS, app
 
+EXIT_CODES = app.info.help.partition("pipeline. ")[2]
 HEAD = f"""The help of `python -m spacy bcrf`: `--help` prints all of it. `--option=value` shows a
 default. {EXIT_CODES} Most commands print on standard error a line `next:` with a command that often
 follows. A file to write has the suffix of its kind; only a new one may have none. No input and no

@@ -233,10 +233,9 @@ def check_choices(
             raise ValueError(f"component {name!r}: expected {', '.join(FACTORIES)}")
     if "segmenter" in pipes and (len(pipes) > 1 or encoder != "sparse"):
         raise ValueError("component segmenter: expected no other component, and encoder sparse")
-    if clusters and encoder not in ("sparse", "hybrid"):
-        raise ValueError(f"clusters are features: {encoder} reads none; take sparse or hybrid")
-    if scores and encoder not in ("sparse", "hybrid"):
-        raise ValueError(f"scores are features: {encoder} reads none; take sparse or hybrid")
+    for what, given in (("clusters", clusters), ("scores", scores)):
+        if given and encoder not in ("sparse", "hybrid"):
+            raise ValueError(f"{what} are features: {encoder} reads none; take sparse or hybrid")
     if (transformer is not None) != (encoder == "transformer"):
         raise ValueError(
             "encoder transformer needs the folder or name of a transformer"

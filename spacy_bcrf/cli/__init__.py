@@ -32,12 +32,6 @@ RENAMED = {
 """What former commands are now."""
 
 
-EXIT_CODES = (
-    "Exit codes: 1 for an error, 2 for a wrong option, 3 for failed documents of `annotate` and "
-    "drift of `monitor`, 4 if `annotate` cannot read the rest of a file, 130 after Ctrl-C."
-)
-
-
 class Panels(TyperGroup):
     """Commands whose help has a section for each topic. spaCy switches off Typer's own panels."""
 
@@ -63,7 +57,8 @@ class Panels(TyperGroup):
 app = typer.Typer(
     cls=Panels,
     help="Structured sequence labeling: from data to a trained, calibrated and running pipeline. "
-    + EXIT_CODES,
+    "Exit codes: 1 for an error, 2 for a wrong option, 3 for failed documents of `annotate` and "
+    "drift of `monitor`, 4 if `annotate` cannot read the rest of a file, 130 after Ctrl-C.",
     no_args_is_help=True,
 )
 # Other options, such as --paths.train, override the config.

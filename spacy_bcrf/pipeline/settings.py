@@ -216,7 +216,11 @@ class EntitySettings(Settings):
 
         if value is None or isinstance(value, ExpectedEntityRatio):
             return value
-        return ExpectedEntityRatio.from_options(value)
+        try:
+            return ExpectedEntityRatio(**value)
+        except TypeError:
+            numbers = "the numbers ratio, margin, weight"
+            raise ValueError(f"entity_ratio must have {numbers}, got {value}") from None
 
 
 def _explain(error: ValidationError, values: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Partial annotation: its lattice, its contradictions, and training on it."""
 
 import itertools
+import re
 import warnings
 
 import numpy as np
@@ -480,9 +481,19 @@ def test_the_entity_ratio_leaves_other_loss_terms():
         assert pipe.loss_terms == [other]
 
 
-def test_a_config_with_an_invalid_entity_ratio_is_refused():
-    with pytest.raises(ValueError, match=r"entity_ratio\.ratio must be between 0 and 1, got 2"):
-        recognizer(entity_ratio={"ratio": 2.0})
+@pytest.mark.parametrize(
+    "block, problem",
+    [
+        ({"ratio": 2.0}, "entity_ratio.ratio must be between 0 and 1, got 2.0"),
+        *(
+            (block, f"entity_ratio must have the numbers ratio, margin, weight, got {block}")
+            for block in ({"ratoi": 0.1}, {"ratio": "0.1"}, {"margin": 0.1}, 0.1, [0.1])
+        ),
+    ],
+)
+def test_a_config_with_an_invalid_entity_ratio_is_refused(block, problem):
+    with pytest.raises(ValueError, match=re.escape(f"[bcrf_ner] {problem}")):
+        recognizer(entity_ratio=block)
 
 
 def test_the_tagger_learns_from_allowed_tags():
