@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from filecmp import cmp
 from pathlib import Path
@@ -165,7 +166,7 @@ def _inspect(corpus: Path) -> Inspection:
 
 
 @dataclass
-class _Parts:
+class _Parts(AbstractContextManager):
     """The .spacy files of the train and the dev part, beside the config.
 
     It replaces no input, another file only if `force`, and removes new files if its block fails.
@@ -178,9 +179,6 @@ class _Parts:
     spans_key: str | None
     force: bool
     new: list[Path] = field(default_factory=list)
-
-    def __enter__(self) -> None:
-        pass
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         written = [path for path in self.new if path.exists()]

@@ -123,8 +123,10 @@ class PosteriorQueries(Component):
         `measure_labelings`; "entity", the mean over possible entities, see `measure_entities`.
         ValueError for other names, and for "entity" without spans.
         """
-        _check_name(self.name, "uncertainty", by, MEASURES)
-        _check_name(self.name, "the unit of uncertainty", per, UNITS)
+        for what, given, known in (("uncertainty", by, MEASURES), ("per", per, UNITS)):
+            if given not in known:
+                names = ", ".join(known)
+                raise ValueError(f"[{self.name}] {what} must be one of {names}, got {given!r}")
         codec, ops = self.codec, self.model.ops
         if per == "entity" and codec.outside is None:
             raise ValueError(
@@ -228,8 +230,3 @@ def _posteriors(
                 f"{component.name} listens to: pass nlp(text), not nlp.make_doc(text)"
             )
         yield batch, component.posterior(potentials)
-
-
-def _check_name(component: str, what: str, name: str, names: Sequence[str]) -> None:
-    if name not in names:
-        raise ValueError(f"[{component}] {what} must be one of {', '.join(names)}, got {name!r}")

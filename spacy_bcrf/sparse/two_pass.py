@@ -15,7 +15,7 @@ Documents of fewer than `LEAST_SENTENCES` sentences have no values: on tweets, v
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,10 @@ from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc
 from tqdm import tqdm
 
-from bcrf.chain import CRF, Potentials
+from bcrf.chain import CRF
 from bcrf.chain.side_by_side import join_chains
-from bcrf.linear.learner import OnlineLearner, OnlineSettings
+from bcrf.linear.learner import OnlineLearner
 from bcrf.linear.model_bytes import SavedChain
-from bcrf.linear.rows import Rows
 from spacy_bcrf.annotation.arrays import doc_lengths, read_doc, read_docs
 
 from .doc_attributes import POOLED, Values
@@ -48,28 +47,10 @@ _CLASSES = (0.05, 0.2, 0.5, 0.8, 0.95)
 _PREFIXED = re.compile("([A-Z])-(.+)")
 
 
-class Chain(Protocol):
-    """What `FirstPass` needs of a `model.SparseChain`."""
-
-    n_chains: int
-    settings: OnlineSettings
-
-    @property
-    def is_ready(self) -> bool: ...
-    @property
-    def learner(self) -> OnlineLearner: ...
-    def set_learner(self, learner: OnlineLearner | None) -> None: ...
-    def initialize(self, docs: Sequence[Doc], n_tags: int) -> None: ...
-    def rows(self, docs: Sequence[Doc]) -> Rows: ...
-    def potentials(self, docs: Sequence[Doc]) -> Potentials: ...
-    def save(self) -> SavedChain: ...
-    def load(self, saved: SavedChain) -> "Chain": ...
-
-
 class FirstPass:
-    """The first chain, without `pooled`, the names of its tags, and what it says."""
+    """The first chain, a `SparseChain` without `pooled`, the names of its tags, and its values."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: Any) -> None:
         self.chain = chain
         self.tags: list[str] = []
         # By the words of a training document: its values under a chain that did not learn from it.
