@@ -60,6 +60,12 @@ def test_a_span_that_nobody_judges_has_the_prior_precision(tmp_path):
     assert many.high - many.low > 0.25 > 0.1 > known.high - known.low
 
 
+def test_the_interval_of_recall_has_room_for_entities_that_no_source_finds(tmp_path):
+    (one,) = aggregate(make_docs() * 100, SOURCES, ["A"], tmp_path).figures["one"]
+    assert one.recall.value == pytest.approx(one.precision.value, abs=0.01)
+    assert one.recall.low < 0.5 < one.precision.low
+
+
 def test_gold_without_the_labels_is_an_error(tmp_path):
     (gold,) = make_docs()[:1]
     gold.set_ents([Span(gold, 1, 2, "X")])
