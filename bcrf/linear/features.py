@@ -7,8 +7,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bcrf.chain.potentials import join_ranges
-
 from .templates import Attribute, Template, TemplateError
 from .word_cache import Bags, WordCache, WordFunction
 
@@ -186,4 +184,6 @@ def _join(words: Bags, types: NDArray[np.int32], n_words: int, listed: Sequence[
     counts = np.column_stack([np.diff(words.starts)[by_type], *sizes]).ravel()
     values = np.concatenate([words.values, *(bags.values for bags in listed)])
     starts = np.append(0, counts.cumsum()).astype("int64")
-    return Bags(starts, values[join_ranges(froms, counts)])
+    # As `join_ranges`, whose starts are known here: this is a part of each prediction.
+    at = np.repeat(froms - starts[:-1], counts) + np.arange(starts[-1])
+    return Bags(starts, values[at])
