@@ -7,15 +7,13 @@ from numpy.typing import NDArray
 from spacy.util import load_language_data, registry
 from tqdm import tqdm
 
-from .word_counts import NO_STATE, Checkpoint, WordCounts
+from .word_counts import Checkpoint, WordCounts
 
 SAVE_EVERY = 2000
 """Merges between two states."""
 
 
-def brown_clusters(
-    counts: WordCounts, n_clusters: int, state: Checkpoint = NO_STATE
-) -> dict[str, str]:
+def brown_clusters(counts: WordCounts, n_clusters: int, state: Checkpoint) -> dict[str, str]:
     """Return each word's path of bits in the tree of merges.
 
     The words enter a window of `n_clusters` clusters in the order of their frequency. When there is

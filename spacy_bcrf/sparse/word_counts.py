@@ -61,16 +61,14 @@ def _chunks(sentences: Iterable[Sequence[str]], ids: dict[str, int]) -> Iterator
 
 
 class Checkpoint:
-    """A file with the state of a computation, so that a killed one goes on. path: None for none."""
+    """A file with the state of a computation, so that a killed one goes on."""
 
-    def __init__(self, path: Path | None, identity: str = "") -> None:
+    def __init__(self, path: Path, identity: str) -> None:
         self._path, self._identity = path, identity
 
     def load(self) -> dict[str, NDArray]:
         """Return the saved arrays, none if there is no state of this computation."""
         try:
-            if self._path is None:
-                return {}
             with np.load(self._path, allow_pickle=False) as data:
                 found = dict(data)
         except (OSError, EOFError, ValueError, BadZipFile):  # EOFError: an empty file
@@ -78,13 +76,8 @@ class Checkpoint:
         return found if str(found.pop("identity", "")) == self._identity else {}
 
     def save(self, **arrays: NDArray) -> None:
-        if self._path is not None:
-            with replacing(self._path) as path, path.open("wb") as file:
-                np.savez(file, allow_pickle=False, identity=np.array(self._identity), **arrays)
+        with replacing(self._path) as path, path.open("wb") as file:
+            np.savez(file, allow_pickle=False, identity=np.array(self._identity), **arrays)
 
     def remove(self) -> None:
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
-
-
-NO_STATE = Checkpoint(None)
+        self._path.unlink(missing_ok=True)

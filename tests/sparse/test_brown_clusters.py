@@ -67,9 +67,9 @@ def test_every_merge_loses_as_little_information_as_any(seed):
         merge()
 
 
-def test_words_with_the_same_neighbours_share_a_path():
+def test_words_with_the_same_neighbours_share_a_path(tmp_path):
     lines = [[".", noun, verb, "."] for noun in "xyz" for verb in ("sees", "bites")]
-    paths = brown_clusters(count_words(lambda: lines, 3, 1), 3)
+    paths = brown_clusters(count_words(lambda: lines, 3, 1), 3, Checkpoint(tmp_path / "s", "a"))
     assert paths["x"] == paths["y"] == paths["z"] and paths["sees"] == paths["bites"]
     leaves = set(paths.values())
     assert len(leaves) == 3
@@ -79,7 +79,7 @@ def test_words_with_the_same_neighbours_share_a_path():
 def test_a_killed_clustering_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr("spacy_bcrf.sparse.brown_clusters.SAVE_EVERY", 4)
     counts = count_words(lambda: sentences(9), 5, 1)
-    whole = brown_clusters(counts, 5)
+    whole = brown_clusters(counts, 5, Checkpoint(tmp_path / "whole", "a"))
     merge, n = Window.merge, 0
 
     def killed(self):
