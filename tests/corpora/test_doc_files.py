@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 import spacy
-from spacy.tokens import Doc, DocBin
+from catalogue import Registry
+from spacy.tokens import Doc, DocBin, Span
+from srsly.msgpack import msgpack_decoders
 
 from bcrf.io.text import CorpusError
 from spacy_bcrf.annotation.extensions import set_extensions
@@ -32,6 +34,21 @@ def test_shards_hold_all_documents_in_order(tmp_path):
         found = list(read_docs(path, NLP.vocab))
         assert [doc.text for doc in found] == [doc.text for doc in docs]
         assert list(found[3]._.annotated_labels) == ["PER"]
+
+
+def test_span_groups_cost_no_search_of_entry_points(tmp_path, monkeypatch):
+    docs = make_docs(20)
+    for doc in docs:
+        for name in "abc":
+            doc.spans[name] = [Span(doc, 0, 1, name)]
+    searched = []
+    search = Registry.get_all
+    monkeypatch.setattr(Registry, "get_all", lambda self: searched.append(1) or search(self))
+    write_all(docs, tmp_path / "x.spacy")
+    found = list(read_docs(tmp_path / "x.spacy", NLP.vocab))
+    assert [[span.label_ for span in doc.spans["b"]] for doc in found] == [["b"]] * 20
+    assert len(searched) < 20
+    assert "get_all" not in vars(msgpack_decoders)
 
 
 def test_no_half_written_files(tmp_path):
