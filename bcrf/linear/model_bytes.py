@@ -6,7 +6,7 @@ import math
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
+from itertools import count, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -242,7 +242,7 @@ def _find_values(groups: Mapping[str, str]) -> dict[str, str]:
     """Return the table whose words `_group_words` joined."""
     table: dict[str, str] = {}
     for value, text in groups.items():
-        table |= dict.fromkeys(_split_texts(text), value)
+        table.update(zip(_split_texts(text), repeat(value)))  # without a second table of words
     return table
 
 
