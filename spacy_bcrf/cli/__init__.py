@@ -24,12 +24,6 @@ PANELS = {
     "Running": ("annotate", "redact", "serve"),
 }
 """The commands by topic, in the order of a project."""
-RENAMED = {
-    "inspect": "python -m spacy bcrf debug FILE.spacy",
-    "import": "python -m spacy bcrf migrate MODEL.crfsuite",
-    "mask": "python -m experiments.partial.mask in a clone",
-}
-"""What former commands are now."""
 
 
 class Panels(TyperGroup):
@@ -70,15 +64,6 @@ try:
         app.command(_name, context_settings=EXTRA.get(_name))(make_command(_name, _command))
 except KeyboardInterrupt:  # Typer handles Ctrl-C only once a command runs.
     raise SystemExit(130) from None
-
-
-def _fail(ctx: typer.Context) -> None:
-    typer.echo(f"{ctx.info_name} is now: {RENAMED[str(ctx.info_name)]}", err=True)
-    raise typer.Exit(2)
-
-
-for _name in RENAMED:
-    app.command(_name, hidden=True, context_settings=_OVERRIDES, add_help_option=False)(_fail)
 
 
 def _show_version(is_asked: bool) -> None:

@@ -31,12 +31,11 @@ def clusters_cli(
     """
     import spacy
 
-    from spacy_bcrf.sparse.brown_clusters import brown_clusters, load_brown_clusters
-    from spacy_bcrf.sparse.word_counts import Checkpoint, count_words
+    from spacy_bcrf.sparse import brown_clusters as brown
 
     check_output_file(output, ".tsv .txt", texts)
     if texts is None:
-        paths = load_brown_clusters(lang)
+        paths = brown.load_brown_clusters(lang)
     else:
         tokenizer = spacy.blank(lang).tokenizer
 
@@ -47,8 +46,9 @@ def clusters_cli(
         stat = texts.stat()
         settings = [n_clusters, min_freq, lang]
         identity = f"{texts.absolute()} {stat.st_size} {stat.st_mtime_ns} {settings}"
-        state = Checkpoint(output.with_name(f"{output.name}.state"), identity)
-        paths = brown_clusters(count_words(read, n_clusters, min_freq), n_clusters, state)
+        state = brown.Checkpoint(output.with_name(f"{output.name}.state"), identity)
+        counts = brown.count_words(read, n_clusters, min_freq)
+        paths = brown.brown_clusters(counts, n_clusters, state)
     write_text(output, "".join(f"{word}\t{path}\n" for word, path in paths.items()))
     typer.echo(f"{output}: {len(paths):,} words in {len(set(paths.values())):,} clusters")
     step = {"output": "config.cfg", "train": "TRAIN", "clusters": output, "lang": lang}

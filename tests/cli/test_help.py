@@ -6,7 +6,7 @@ import pytest
 from spacy_commands import run_spacy
 from typer.testing import CliRunner
 
-from spacy_bcrf.cli import PANELS, RENAMED, app
+from spacy_bcrf.cli import PANELS, app
 from spacy_bcrf.cli.annotate_cli import FAILED_DOCUMENTS, UNREAD_INPUT
 from spacy_bcrf.cli.monitor_cli import DRIFT
 
@@ -34,9 +34,3 @@ def test_wrong_options_have_no_prefix_of_the_library_that_checks_them(option):
     result = CliRunner().invoke(app, ["redact", "model", *option.split()])
     assert result.exit_code == 2 and f"'{option.split()[0]}': " in result.output
     assert "error," not in result.output
-
-
-@pytest.mark.parametrize("name", RENAMED)
-def test_old_names_of_commands_say_the_new_one(name):
-    result = CliRunner().invoke(app, [name, "input", "--by-label", "--help"])
-    assert (result.exit_code, result.output) == (2, f"{name} is now: {RENAMED[name]}\n")

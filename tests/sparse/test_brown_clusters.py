@@ -5,8 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from spacy_bcrf.sparse.brown_clusters import Window, brown_clusters
-from spacy_bcrf.sparse.word_counts import Checkpoint, count_words
+from spacy_bcrf.sparse.brown_clusters import Checkpoint, Window, brown_clusters, count_words
 
 
 def sentences(seed, n_words=14, n_sentences=60):
@@ -103,7 +102,7 @@ def test_a_killed_clustering_goes_on(tmp_path, monkeypatch):
 
 def test_pairs_are_counted_over_chunks(monkeypatch):
     whole = count_words(lambda: sentences(2), 5, 1)
-    monkeypatch.setattr("spacy_bcrf.sparse.word_counts.CHUNK", 10)
+    monkeypatch.setattr("spacy_bcrf.sparse.brown_clusters.CHUNK", 10)
     parts = count_words(lambda: sentences(2), 5, 1)
     assert parts.words == whole.words
     assert np.array_equal(parts.pairs, whole.pairs)
