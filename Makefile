@@ -258,7 +258,7 @@ models:
 # The test installs wheels from PyPI.
 test-models: dist/wheel
 	BCRF_MODELS="$(wildcard dist/??_bcrf_*.whl)" BCRF_WHEEL="$$(ls $(CURDIR)/dist/spacy_bcrf-*.whl)" \
-		$(BIN)/python -m pytest -rs tests/test_model_wheel.py
+		$(BIN)/python -m pytest -rsP tests/test_model_wheel.py
 
 test-image: $(VENV)/$(EXTRAS)
 	BCRF_IMAGE=1 $(BIN)/python -m pytest -rs tests/cli/test_image.py

@@ -23,9 +23,7 @@ with contextlib.redirect_stdout(printed):
 assert shown and printed.getvalue().splitlines() == shown, printed.getvalue()
 start = time.process_time()
 importlib.import_module(name).load()
-seconds = time.process_time() - start
-print(f"{name} loads in {seconds:.2f} s")
-assert seconds <= 1
+print(f"{name} loads in {time.process_time() - start:.2f} s")
 """
 
 
