@@ -195,8 +195,8 @@ def _hash_all(docs: Iterable[Doc]) -> set[str]:
 
 def note_left_out(n: int, who: str) -> list[str]:
     """Return a note about n predictions of a component that gold cannot judge."""
-    note = f"{n:,} predictions of {who} are left out: gold has no annotation there, or is open."
-    return [note] if n else []
+    why = "gold has no annotation or other tokens there, or is open."
+    return [f"{n:,} predictions of {who} are left out: {why}"] if n else []
 
 
 def note_fitted(labeler: SequenceLabeler, gold: Sequence[Doc]) -> list[str]:

@@ -77,11 +77,12 @@ def control_cli(
         typer.echo(table)
         print_notes(table.notes)
         typer.echo(
-            f"All hold at once with confidence {confidence:g}. {ASSUMPTION}. To store one, "
-            f"give it with --confidence {table.confidence_each:.6g}"
+            f"All hold at once with confidence {confidence:g}, one by itself with "
+            f"{table.confidence_each:.6g}. {ASSUMPTION}"
         )
         draw(table, plot)
-        return "the same command with a promise of the table and --output FOLDER"
+        options = f"--confidence {table.confidence_each:.6g} and --output FOLDER"
+        return f"the same command with a promise of the table, {options}"
     with naming(dev):
         found = control(
             nlp, gold, name, recall=recall, precision=precision, of_labels=of_labels, **options

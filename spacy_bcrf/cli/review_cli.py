@@ -59,6 +59,8 @@ def review_cli(
         part: path if (path := paths.get(part)) and Path(path).exists() else f"{part.upper()}.spacy"
         for part in ("train", "dev")
     }
+    if Path(parts["dev"]).exists() and texts.samefile(parts["dev"]):
+        parts["dev"] = "DEV.spacy"  # the page's documents train the next model
     joined = "--train", parts["train"], "--train", "SAVED.jsonl", "--dev", parts["dev"]
     init = "init", "--output", "next/config.cfg", *joined, "--lang", nlp.lang
     used = nlp.pipe_factories.values()

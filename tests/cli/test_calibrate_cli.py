@@ -198,3 +198,16 @@ def test_a_diagram_replaces_no_input_and_fails_before_the_fit(folder, plot):
     result = run("model", "dev.spacy", *options, exit_code=1)
     assert "would replace" in result.output or "a folder" in result.output
     assert Path("dev.spacy").read_bytes() == before and not Path("calibrated").exists()
+
+
+def test_predictions_on_tokens_that_gold_lacks_are_a_note(folder):
+    vocab = spacy.load("model").vocab
+    words, spaces = ["An", "n", "saw", "Rome", "."], [False, *[True] * 4]
+    docs = [
+        Doc(vocab, words=words, spaces=spaces, ents=["O", "B-PER", "O", tag, "O"])
+        for tag in ["B-LOC"] * 8 + ["O"]
+    ]
+    DocBin(docs=docs).to_disk(folder / "other.spacy")
+    output = " ".join(run("model", "other.spacy", "-p", "ner", "-o", "new").output.split())
+    note = "9 predictions of ner are left out: gold has no annotation or other tokens there, or is "
+    assert f"{note}open" in output

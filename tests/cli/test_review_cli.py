@@ -336,3 +336,14 @@ def test_the_next_step_joins_old_and_new_annotation(pipeline, folder):
     write_all([Doc(nlp.vocab, words=["Bo"], tags=["N"], ents=["B-PER"])], folder / "DEV.spacy")
     command("init")(*shlex.split(init))
     assert len(list(read_docs(folder / "next/train.spacy", nlp.vocab))) == 2
+
+
+def test_the_next_step_does_not_train_on_the_dev_part(pipeline, folder):
+    nlp = spacy.load(pipeline / "model")
+    nlp.config["paths"]["dev"] = "dev.spacy"
+    nlp.to_disk("model")
+    write_all([Doc(nlp.vocab, words=["Ann"], ents=["B-PER"])], folder / "dev.spacy")
+    step = run("model", folder / "dev.spacy", "--pipe", "ner", "-o", "page.html").step
+    assert "--train SAVED.jsonl --dev DEV.spacy" in step
+    step = run("model", "texts.txt", "--pipe", "ner", "-o", "page.html").step
+    assert "--dev dev.spacy" in step
