@@ -9,7 +9,7 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import NDArray
 
-from bcrf.chain.potentials import check_least
+from bcrf.chain.potentials import check_least, check_numbers
 
 from .learner import DivergedError
 
@@ -40,6 +40,7 @@ class LBFGSSettings:
     max_linesearch: int = 20
 
     def __post_init__(self) -> None:
+        check_numbers(**vars(self))
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(field.default, int):

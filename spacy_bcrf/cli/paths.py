@@ -36,15 +36,14 @@ def check_corpus(corpus: Path) -> None:
 def keep_parts(work: Path | None, output: Path, kind: str) -> Iterator[Path]:
     """Yield the folder of finished parts, from which a killed run goes on.
 
-    `work`, or a hidden one beside `output`, which is removed at the end; after wrong input, too,
-    unless an earlier run made it.
+    `work`, or a hidden one beside `output`, which is removed at the end, or if an error leaves it
+    without a part.
     """
     hidden = output.with_name(f".{output.name}.{kind}")
-    is_new = not hidden.exists()
     try:
         yield work or hidden
-    except ValueError:
-        if work is None and is_new:
+    except Exception:
+        if work is None and not any(hidden.rglob("*.spacy")):
             shutil.rmtree(hidden, ignore_errors=True)
         raise
     if work is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
-import socket
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,9 +43,8 @@ def serve_cli(
     limits = Limits(seconds=timeout, characters=max_characters, waiting=max_waiting)
     uvicorn = require("uvicorn", "serve")
     require("fastapi", "serve")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:  # uvicorn would find out after all the work
-        socket.create_server((host, port), family=family).close()
+        asyncio.run(_try_port(host, port))
     except OSError as error:
         raise ValueError(f"{error.strerror}; expected another --port or --host") from None
     nlp = load_pipeline(model)
@@ -55,6 +54,11 @@ def serve_cli(
     gc.freeze()  # the collector would go through the pipeline and its libraries again and again
     typer.echo(f"next: open http://{host}:{port}/{place} in a browser", err=True)
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=GRACE)
+
+
+async def _try_port(host: str, port: int) -> None:
+    """Open a port as uvicorn does, and close it. OSError names the address."""
+    (await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port)).close()
 
 
 def make_app_of(

@@ -123,7 +123,7 @@ class PosteriorQueries(Component):
         `measure_labelings`; "entity", the mean over possible entities, see `measure_entities`.
         ValueError for other names, and for "entity" without spans.
         """
-        for what, given, known in (("uncertainty", by, MEASURES), ("per", per, UNITS)):
+        for what, given, known in (("by", by, MEASURES), ("per", per, UNITS)):
             if given not in known:
                 names = ", ".join(known)
                 raise ValueError(f"[{self.name}] {what} must be one of {names}, got {given!r}")

@@ -168,3 +168,10 @@ def test_a_pipeline_in_place_of_a_corpus(tmp_path):
 def test_a_folder_of_shards_may_be_named_as_a_file(tmp_path):
     write_all(make_docs(4), tmp_path / "corpus" / "x.spacy", shard=2)
     assert len(find_files(tmp_path / "corpus")) == 2
+
+
+def test_a_reader_that_waits_leaves_srsly_alone(tmp_path):
+    write_all(make_docs(2), tmp_path / "x.spacy")
+    reading = read_docs(tmp_path / "x.spacy", NLP.vocab)
+    next(reading)
+    assert "get_all" not in vars(msgpack_decoders)

@@ -13,8 +13,6 @@ from bcrf.io.text import CorpusError, Line, find_file, read_lines
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.entity_tag_reader import EntityTagReader
 from spacy_bcrf.corpora.sentence import Sentence
-from spacy_bcrf.sparse.features import Features
-from spacy_bcrf.sparse.template_sets import get_templates
 
 _VALUE = re.compile(r"(?<!\\)(?:\\\\)*:([^:]*)$")
 _ESCAPED = re.compile(r"\\([\\:])")
@@ -101,6 +99,9 @@ def crfsuite_tokens(docs: Iterable[Doc], templates: str = "ner") -> list[list[li
     >>> ann[1:3], left[1:3]
     (['orth[-1]=<-1>', 'orth[0]=Ann'], ['orth[-1]=Ann', 'orth[0]=left'])
     """
+    from spacy_bcrf.sparse.features import Features  # readers of corpora need no templates
+    from spacy_bcrf.sparse.template_sets import get_templates
+
     set_extensions()
     features = Features(get_templates(templates))
     sequences = []
