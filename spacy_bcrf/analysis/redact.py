@@ -261,7 +261,7 @@ class Leak(NamedTuple):
 
     spans, characters, documents: (left, all, low, high), where low and high bound the share with
     confidence 95%, NaN without any. A gold span is left if one of its characters is, other than
-    blanks and punctuation. A document is left if one of its gold spans is, or a found string.
+    blanks and punctuation. A document with gold spans is left if one is, or a found string.
     strings: the number of places in the output where a found string still stands.
     """
 
@@ -345,7 +345,6 @@ def measure_leaks(
     leaks = []
     for k, label in enumerate([None, *labels]):
         with_left, with_spans = counts[:, k, 0] > 0, counts[:, k, 1] > 0
-        with_strings = strings[:, k] > 0
         exact = _count_documents(with_left, with_spans)[2:]
         shares: list[Any] = []
         for at in (0, 2):
@@ -357,7 +356,7 @@ def measure_leaks(
                 bounds = tuple(np.percentile(found, (2.5, 97.5)).tolist())
             shares.append((left, total, *bounds))
         of_spans, of_characters = shares
-        documents = _count_documents(with_left | with_strings, with_spans | with_strings)
+        documents = _count_documents(with_spans & (with_left | (strings[:, k] > 0)), with_spans)
         leaks.append(Leak(label, of_spans, of_characters, documents, int(strings[:, k].sum())))
     return LeakReport(leaks, len(gold), n_replaced / max(1, n_other))
 

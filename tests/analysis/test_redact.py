@@ -262,6 +262,10 @@ def test_what_stands_in_the_output_counts(nlp):
     every = report.leaks[0]
     assert (every.spans[:2], every.documents[:2], every.strings) == ((0, 2), (1, 2), 2)
     assert "found strings still stand at 2 places" in repr(report)
+    # A document without gold spans is in no share, whether it has a leak or not.
+    other = Doc(nlp.vocab, words=[t.text for t in doc], ents=["O"] * len(doc))
+    every, *_ = measure_leaks([gold, gold, other, other], [one, one._replace(left=[])] * 2).leaks
+    assert (every.documents[:2], every.strings) == ((1, 2), 4)
     masked = replace(nlp, "Xx met Bob", {"Xx": 0.9}, "mask")
     assert masked.text == "Xx met Bob" and len(masked.left) == 1
 
