@@ -219,6 +219,8 @@ def open_manifest(
     """
     path = folder / "manifest.json"
     try:
+        if folder.is_file():
+            raise BulkError(f"{folder}: is a file; expected a new or empty folder")
         if not path.exists() and (others := _other_files(folder)):
             raise BulkError(
                 f"{folder}: has {others[0].name}, but no manifest.json of an earlier run; "

@@ -315,8 +315,11 @@ def make_app(
     if redact is not None:
 
         @app.post("/redact", response_model=None)
-        async def answer_redacted() -> Any:
+        async def answer_redacted(request: Request) -> Any:
             """Redact the body, a text in UTF-8, as it arrives, in server-sent events."""
+            kind = request.headers.get("content-type", "text/plain")
+            if not kind.startswith("text/"):
+                raise fastapi.HTTPException(415, f"expected plain text as the body, got {kind}")
             return redact()
 
     if page is not None:

@@ -123,4 +123,4 @@ def annotate_cli(
     print_notes(["the inputs have no document, nothing was read"] * (not counts.read))
     if counts.failed:
         raise typer.Exit(UNREAD_INPUT if counts.unread else FAILED_DOCUMENTS)
-    return f"read the files in {output}/shards, which {output}/manifest.json lists"
+    return f"read the files in {output}/shards, which its manifest.json lists" * bool(counts.read)

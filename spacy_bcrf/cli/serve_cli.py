@@ -79,7 +79,7 @@ def make_app_of(
 
     from .pages.lattice_page import typed_text_page
 
-    labelers = find_labelers(nlp, chosen)
+    labelers = find_labelers(nlp, chosen, str(nlp.path or "the pipeline"))
     names = list(labelers)
     server = Server(nlp, names, limits or Limits())
     show = (lambda text: typed_text_page(nlp, names, text)) if page else None

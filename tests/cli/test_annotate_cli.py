@@ -402,6 +402,7 @@ def test_nothing_to_read_is_said(pipeline, here):
     (here / "none.jsonl").touch()
     result = run(pipeline / "model", "none.jsonl", "-o", "out")
     assert "Note: the inputs have no document, nothing was read\n" in result.stderr
+    assert result.step is None
 
 
 JSON_LINE = b'{"text": "Ann saw Rome ."}'
@@ -671,6 +672,7 @@ def test_an_endless_device_is_no_input(pipeline, here):
         ),
         (["a.jsonl", "--address", "auto"], "--address is only for --engine ray"),
         (["a.jsonl", "-o", "taken"], "taken: has mine.txt, but no manifest.json"),
+        (["a.jsonl", "-o", "a.csv"], "a.csv: is a file; expected a new or empty folder"),
         (["taken", "-o", "taken"], "taken: is in the folder of the output"),
         (["taken/mine.txt", "-o", "taken"], "taken/mine.txt: is in the folder of the output"),
         (["a.jsonl", "--id-column", "text"], "--text-column and --id-column are both 'text'"),

@@ -343,6 +343,17 @@ def test_the_command_checks_hosts(pipeline, monkeypatch):
         assert client.post("/annotate", json=body, headers=hostile).status_code == 403
 
 
+def test_an_unknown_component_is_named_with_the_pipeline(pipeline, monkeypatch):
+    for name in ("uvicorn", "fastapi"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    model = str(pipeline / "model")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    result = CliRunner().invoke(app, ["serve", model, "--pipe", "nerr", "--port", str(port)])
+    assert result.exit_code == 1
+    assert f"{model}: no component 'nerr' of spacy-bcrf" in result.stderr
+
+
 def test_the_image_starts_the_command():
     lines = (Path(__file__).resolve().parents[2] / "Dockerfile").read_text().splitlines()
     assert len(lines) <= 25
@@ -365,9 +376,12 @@ def test_redacted_events(capsys):
 
     nlp = train_sparse_chain(make_docs(spacy.blank("xx").vocab) * 8, ["PERSON", "LOC"])
 
-    def post(*parts, limits=None):
+    def post(*parts, limits=None, kind=None):
+        headers = {"Content-Type": kind} if kind else {}
         with testclient.TestClient(make_app_of(nlp, (), limits, page=False)) as client:
-            answer = client.post("/redact", content=iter(parts))
+            answer = client.post("/redact", content=iter(parts), headers=headers)
+        if answer.status_code == 415:
+            return answer.json()["detail"]
         if answer.status_code != 200:
             return answer.status_code
         assert answer.headers["content-type"].startswith("text/event-stream")
@@ -384,6 +398,10 @@ def test_redacted_events(capsys):
         "".join(data["text"] for _, data in texts) == "[PERSON] saw [LOC] .\n[PERSON] saw [LOC] ."
     )
     assert (last, report) == ("end", {"replacements": 4, "left": 0, "late": 0})
+    assert post(b"Ann", kind="text/plain; charset=utf-8")[-1][0] == "end"
+    for kind in ("application/json", "multipart/form-data; boundary=x"):
+        detail = post(b'{"text": "Ann saw Rome"}', kind=kind)
+        assert detail == f"expected plain text as the body, got {kind}"
     wrong = {"detail": "the body is not UTF-8: byte 0xff at 8"}
     assert post("Ä saw ".encode(), b"B\xff")[-1] == ("error", wrong)
     with pytest.MonkeyPatch.context() as patch:  # after the warm-up, strings do not stay
