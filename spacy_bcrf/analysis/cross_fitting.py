@@ -20,7 +20,6 @@ from spacy.util import load_config, load_model_from_config
 
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.annotation.tokenizers import copy_words
-from spacy_bcrf.corpora.convert import check_language
 from spacy_bcrf.corpora.doc_files import write_all
 from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain
 from spacy_bcrf.pipeline.config_errors import naming
@@ -139,7 +138,6 @@ def find_trainer(
     corpus: str, gold: Sequence[Doc], config: str | Path | None, name: str | None, lang: str
 ) -> Trainer:
     if config is None:
-        check_language(lang)
         pipe: Any = spacy.blank(lang).add_pipe("bcrf_ner")
         labels = sorted(find_labels(corpus, gold, pipe, "ner"))
         settings = json.dumps([lang, NER_MODEL])

@@ -17,7 +17,8 @@ from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.corpora.identity import hash_identity
 from spacy_bcrf.corpora.texts import find_inputs
 
-from .options import NewFolder, Seed
+from .errors import spacy_command
+from .options import Lang, NewFolder, Seed
 from .paths import check_corpus, keep_parts, print_notes, write_json
 
 
@@ -39,7 +40,7 @@ def aggregate_cli(
         Path | None,
         Opt(help="Folder that keeps the votes (default: .OUTPUT.votes, removed at the end)"),
     ] = None,
-    lang: Annotated[str, Opt("--lang", "-l", help="Language of the tokenizer of texts")] = "xx",
+    lang: Lang = "xx",
     seed: Seed = 0,
 ) -> str:
     """
@@ -97,4 +98,4 @@ def aggregate_cli(
         typer.echo(f"{kept}: has votes of {counted(result.n_reused, 'shard')} already")
     typer.echo("\n".join(result.lines()))
     typer.echo(f"{output}: {result!r}; {output / 'sources.html'} is the page of the sources")
-    return f"python -m spacy bcrf distill {output} -o student"
+    return spacy_command("bcrf", "distill", output, output="student", lang=lang)

@@ -149,7 +149,7 @@ def convert_cli(
     if ent_key is not None and counts.tokens and not counts.scheme:
         report(f"no word has an entity tag under the key {ent_key!r} (see `convert --ent-key`)")
     typer.echo(f"{output}: {counts}")
-    return spacy_command("bcrf", "debug", output, lang=lang if lang != "xx" else None)
+    return spacy_command("bcrf", "debug", output, lang=lang)
 
 
 def _find_format(

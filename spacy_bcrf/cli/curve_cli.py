@@ -46,6 +46,6 @@ def curve_cli(
         paths.write_json(output, found.to_json())
     paths.draw(found, plot)
     if found.is_flat:
-        step = spacy_command("bcrf", "audit", train, "--output", "audit.jsonl")
+        step = spacy_command("bcrf", "audit", train, output="audit.jsonl", lang=lang)
         return f"look for label errors: {step}"
     return "annotate more: python -m spacy bcrf rank MODEL TEXTS --output texts.jsonl"

@@ -66,8 +66,7 @@ def debug_cli(
     if Path(path).is_dir() or path.endswith(".spacy"):
         head, reports, notes = _debug_files(inputs, read_labels(labels))
         parts = dict(zip(("train", "dev"), inputs, strict=False))
-        init = "bcrf", "init", "--output", "model/config.cfg"
-        step = spacy_command(*init, **parts, lang=lang if lang != "xx" else None)
+        step = spacy_command("bcrf", "init", output="model/config.cfg", **parts, lang=lang)
     else:
         if labels is not None or lang != "xx":
             raise ValueError(f"{path}: a config sets labels and --lang itself; set them there")

@@ -15,7 +15,9 @@ RESUMABLE = ("aggregate", "annotate", "audit", "distill", "scores", "tune")
 
 
 def spacy_command(*words: object, **options: object) -> str:
-    """Return a command of `python -m spacy`, quoted for the shell. options: those but None."""
+    """Return a command of `python -m spacy`, quoted for the shell. options: None has none."""
+    if options.get("lang") == "xx":  # the default
+        del options["lang"]
     given = [each for name, value in options.items() if value for each in (f"--{name}", value)]
     quote = subprocess.list2cmdline if os.name == "nt" else shlex.join
     return f"python -m spacy {quote([*map(str, (*words, *given))])}"

@@ -70,7 +70,6 @@ def init_cli(
     """
     from spacy_bcrf.analysis.first_config import check_choices, make_first_config
     from spacy_bcrf.analysis.loading import note_shared
-    from spacy_bcrf.corpora.convert import check_language
 
     source = _find_source(scores, labels)
     if source is not None and not (train or texts or names):
@@ -81,7 +80,6 @@ def init_cli(
     if names and dev is None:
         raise ValueError("--names needs --dev: documents with all of their entities")
     check_output_file(output, ".cfg", *corpora, dev, keep=not force)
-    check_language(lang)
     if source is not None:
         source["cache"] = str(output.parent / "scores.sqlite")
     lists = _read_names(names or [])

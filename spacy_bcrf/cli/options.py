@@ -6,6 +6,8 @@ from typing import Annotated
 
 from spacy.cli._util import Arg, Opt
 
+from spacy_bcrf.corpora.convert import check_language
+
 Model = Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")]
 Gold = Annotated[Path, Arg(help="Annotated documents outside of the training data, .spacy")]
 TrainingConfig = Annotated[Path, Arg(help="Training config", exists=True, dir_okay=False)]
@@ -16,7 +18,8 @@ PipeNames = Annotated[
 ]
 GpuId = Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")]
 Seed = Annotated[int, Opt("--seed", help="Random seed", min=0)]
-Lang = Annotated[str, Opt("--lang", "-l", help="Language of tokenizer and of spaces between words")]
+_LANGUAGE = "Language of tokenizer and of spaces between words"
+Lang = Annotated[str, Opt("--lang", "-l", callback=check_language, help=_LANGUAGE)]
 Work = Annotated[
     Path | None,
     Opt(help="Folder that keeps finished parts (default: beside the output until the end)"),

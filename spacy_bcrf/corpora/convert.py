@@ -126,14 +126,13 @@ def convert(
     return counts
 
 
-def check_language(lang: str) -> None:
-    """Raise ValueError for a language that spaCy does not know."""
+def check_language(lang: str) -> str:
+    """Return a language. ValueError if spaCy does not know it."""
     try:
         get_lang_class(lang)
     except ImportError:
-        raise ValueError(
-            f"unknown language {lang!r}; expected a code that spaCy knows, or xx for any"
-        ) from None
+        raise ValueError(f"unknown language {lang!r}; expected a code of spaCy, or xx") from None
+    return lang
 
 
 class _Blank:

@@ -176,6 +176,12 @@ def test_the_command_writes_values_and_a_figure(parts, tmp_path, capsys):
     assert step.startswith("annotate more: ") == (values["gain"]["low"] > 0)
 
 
+def test_the_next_step_has_the_language(parts, monkeypatch):
+    monkeypatch.setattr(LearningCurve, "is_flat", True)
+    step = curve_cli(parts / "dev.spacy", parts / "train.spacy", repeats=1, lang="en")
+    assert step.startswith("look for label errors: ") and step.endswith(" --lang en")
+
+
 @pytest.mark.parametrize(
     ("gain", "is_flat"),
     [((-0.002, -0.01, 0.01), True), ((0.004, 0.001, 0.01), True), ((0.02, 0.01, 0.03), False)],

@@ -77,7 +77,7 @@ def entities(path):
 
 def test_sources_of_all_kinds_are_merged(folder):
     result = run("texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en", "--shard", 4)
-    assert result.step == "python -m spacy bcrf distill out -o student"
+    assert result.step == "python -m spacy bcrf distill out --output student --lang en"
     found = [ents for i in range(3) for ents in entities(folder / f"out/{i:06d}.spacy")]
     assert len(found) == len(TEXTS)
     assert found[0] == [("aspirin", "DRUG"), ("headache", "ILL")]

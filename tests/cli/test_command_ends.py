@@ -220,6 +220,31 @@ def test_the_next_step_has_the_options_of_this_one():
     assert spacy_command("train", "a b", pipe=None, code=Path("x.py")) == (
         "python -m spacy train 'a b' --code x.py"
     )
+    assert spacy_command("x", lang="en").endswith("x --lang en")
+    assert spacy_command("x", lang="xx").endswith("x")  # the default
+
+
+LANGUAGE_COMMANDS = [
+    command
+    for command in app.registered_commands
+    if get_type_hints(command.callback).get("lang") is str
+]
+
+
+@pytest.mark.parametrize("name", [each.name for each in LANGUAGE_COMMANDS])
+def test_an_unknown_language_is_an_error_before_the_work_begins(here, name):
+    required = {"audit": ("x",), "curve": ("x", "y"), "aggregate": ("x", "-s", "y")}
+    required |= {"convert": ("x", "o.spacy"), "debug": ("x.spacy",), "distill": ("x",)}
+    output = () if name in ("convert", "debug") else ("-o", "o")
+    result = command(name)(*required.get(name, ()), *output, "--lang", "qq", exit_code=2)
+    assert "unknown language 'qq'; expected a code of spaCy, or xx" in result.stderr
+    assert not [*here.glob("o*")]
+
+
+def test_every_command_with_a_language_is_checked():
+    assert {each.name for each in LANGUAGE_COMMANDS} == {
+        *("aggregate", "audit", "clusters", "convert", "curve", "debug", "distill", "init")
+    }
 
 
 def test_the_version():

@@ -270,7 +270,6 @@ def test_a_sentence_that_is_not_utf8_is_skipped(folder, name, row):
         (["cut.conll.xz", "o.spacy"], "cut.conll.xz: broken or truncated .xz file"),
         (["good.conll", "-f", "conllu", "o.spacy"], "good.conll:1: 2 columns; expected 10"),
         (["good.conll", "o.json"], "o.json: expected a file with the suffix .spacy"),
-        (["good.conll", "o.spacy", "-l", "qqq"], "unknown language 'qqq'"),
         (["good.conll", "o.spacy", "-s", "biluo"], "good.conll:1: "),
         (["good.conll", "good.conll/o.spacy"], "good.conll/o.spacy: cannot be written: "),
     ],

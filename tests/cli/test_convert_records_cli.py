@@ -146,7 +146,6 @@ def test_shards_of_all_formats(folder):
     [
         (["nowhere.jsonl", "o.spacy"], "nowhere.jsonl: cannot be read: No such file"),
         (["good.jsonl", "o.txt"], "o.txt: expected a file with the suffix .spacy"),
-        (["good.jsonl", "o.spacy", "-l", "qqq"], "unknown language 'qqq'"),
         (["good.jsonl", "o.spacy", "--labels", ","], ",: no labels"),
         (["good.jsonl", "good.spacy"], "good.spacy: would replace the input good.jsonl"),
         (["good.jsonl", "good.jsonl/o.spacy"], "good.jsonl/o.spacy: cannot be written: "),

@@ -139,7 +139,6 @@ def test_other_files_are_replaced_by_force_alone(tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--lang", "qq"], "unknown language 'qq'"),
         (["--pipe", "foo"], "component 'foo'"),
         (["--clusters", "latin.txt"], "latin.txt:1: byte 0xe9"),
         (["--clusters", "empty.txt"], "empty.txt: no clusters"),
