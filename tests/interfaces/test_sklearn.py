@@ -210,6 +210,7 @@ def as_npz(**arrays):
         ({"c2": -1}, "c2 must be at least 0, got -1"),
         ({"c2": "1"}, "c2 must be a number, got '1'"),
         ({"num_memories": 2.5}, "num_memories must be an int of at least 1, got 2.5"),
+        ({"num_memories": True}, "num_memories must be a number, got True"),
         ({"algorithm": "l2sgd", "c1": 1}, "c1 is no parameter of algorithm='l2sgd'"),
         ({"algorithm": "pa", "c": 0}, "c must be positive and finite, got 0"),
         ({"random_state": -1}, "random_state must be at least 0"),
