@@ -8,6 +8,7 @@ from spacy.cli._util import Arg, Opt, import_code
 
 from bcrf.io.atomic import check_new_folder, replacing
 from bcrf.linear.crfsuite_model import MAGIC
+from spacy_bcrf.corpora.convert import check_language
 from spacy_bcrf.pipeline.config_errors import naming
 
 from .errors import spacy_command
@@ -40,7 +41,7 @@ def migrate_cli(
         options = "--head, --code and --force are for a config"
         raise ValueError(f"{source} is a model of CRFsuite: {options}")
     if is_model:
-        return _migrate_model(source, output, lang or "en")
+        return _migrate_model(source, output, check_language(lang or "en"))
     if lang is not None:
         raise ValueError(f"{source} is no model of CRFsuite: its config has the language")
     check_output_file(output, ".cfg", source, keep=not force)

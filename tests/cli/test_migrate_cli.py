@@ -119,6 +119,7 @@ def test_options_of_the_other_source_are_errors(stock, tmp_path):
     for args, message in {
         (model, "--head", "CRF"): "model.crfsuite is a model of CRFsuite: --head, --code and",
         (model, "--force"): "model.crfsuite is a model of CRFsuite: --head, --code and",
+        (model, "--lang", "qq"): "unknown language 'qq'; expected a code of spaCy, or xx",
         (stock, "--lang", "de"): "stock.cfg is no model of CRFsuite: its config has the language",
     }.items():
         assert message in migrate(*args, "--output", tmp_path / "out", exit_code=1).output
