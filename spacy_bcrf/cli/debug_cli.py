@@ -16,11 +16,12 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from wasabi import table
 
+from spacy_bcrf.corpora.convert import check_language
 from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.pipeline.config_errors import naming
 
 from .errors import spacy_command
-from .options import Code, Lang, read_labels
+from .options import Code, read_labels
 
 if TYPE_CHECKING:
     from spacy_bcrf.analysis.gold_report import GoldReport
@@ -48,7 +49,9 @@ def debug_cli(
     inputs: Annotated[list[str], Arg(help="Training config with overrides, or .spacy files")],
     code: Code = None,
     labels: Annotated[str | None, Opt(help="Of .spacy files: expected labels, or a file")] = None,
-    lang: Lang = "xx",
+    lang: Annotated[
+        str, Opt("--lang", "-l", callback=check_language, help="Of .spacy files: --lang of `init`")
+    ] = "xx",
     strict: Annotated[bool, Opt("--strict", help="Exit code 1 for forbidden annotation")] = False,
     as_json: Annotated[bool, Opt("--json", help="Print JSON in place of tables")] = False,
 ) -> str:
@@ -58,15 +61,16 @@ def debug_cli(
     spans, overlaps, and spans with whitespace at an edge. Overrides as in `spacy train`:
     --paths.train train.spacy.
 
-    Of .spacy files, the first one to train on, the second for dev, count it for the components that
-    `init` would choose.
+    Or count the annotation of .spacy files, for the components that `init` would choose. Of two
+    files, the second is the dev part.
     """
     path, *rest = inputs
     import_code(code)
     if Path(path).is_dir() or path.endswith(".spacy"):
         head, reports, notes = _debug_files(inputs, read_labels(labels))
-        parts = dict(zip(("train", "dev"), inputs, strict=False))
-        step = spacy_command("bcrf", "init", output="model/config.cfg", **parts, lang=lang)
+        flags = ("--train", "--dev") if len(inputs) == 2 else ("--train",) * len(inputs)
+        files = chain(*zip(flags, inputs, strict=True))
+        step = spacy_command("bcrf", "init", *files, output="model/config.cfg", lang=lang)
     else:
         if labels is not None or lang != "xx":
             raise ValueError(f"{path}: a config sets labels and --lang itself; set them there")
@@ -91,10 +95,10 @@ def _debug_config(config: Path, arguments: Sequence[str]) -> tuple[Reports, list
 
     from spacy_bcrf.analysis.gold_report import report_config
 
-    if not config.is_file():
-        raise ValueError(
-            f"{config}: found no such file; expected a training config or .spacy files"
-        )
+    if not config.is_file() or config.suffix != ".cfg":
+        problem = "" if config.is_file() else "found no such file; "
+        expected = "expected a training config (.cfg) or .spacy files, which `convert` writes"
+        raise ValueError(f"{config}: {problem}{expected}")
     overrides = parse_config_overrides(list(arguments))
     with naming(config):
         loaded = util.load_config(config, overrides=overrides)

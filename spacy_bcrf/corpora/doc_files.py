@@ -32,8 +32,8 @@ def find_files(path: Path) -> list[Path]:
         files = [x for x in found if not any(y[0] == "." for y in x.relative_to(path).parts)]
     if not files:
         is_pipeline = (path / "config.cfg").exists()
-        hint = "; it is a pipeline, expected a corpus" if is_pipeline else ""
-        raise CorpusError(f"{path}: the folder has no .spacy file{hint}")
+        hint = "it is a pipeline, expected a corpus" if is_pipeline else "`convert` writes one"
+        raise CorpusError(f"{path}: the folder has no .spacy file; {hint}")
     if not all(file.is_file() for file in files):
         raise CorpusError(
             f"{path}: found no such file; expected a .spacy file, or a folder of .spacy files"

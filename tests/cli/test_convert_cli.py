@@ -159,19 +159,31 @@ def test_raw_text_is_named(folder):
         "{0}: seems to be raw text, because its lines have no columns of tags; expected annotation "
         "(a format of `convert --format`), or for raw text `init --names LABEL=FILE --texts {0}`\n"
     )
-    for text in (
-        "Ann left for Paris on Monday.\nBob stayed in Berlin all the week.\nIt was fine today.\n",
-        "Ann\nBob\n",
-    ):
-        (folder / "raw.txt").write_text(text)
-        assert run("raw.txt", "o.spacy", exit_code=1).stderr == problem.format("raw.txt")
-        init = command("init")("-o", "c.cfg", "-t", "raw.txt", exit_code=1)
-        assert init.stderr == problem.format("raw.txt")
-        assert not list(folder.glob("train.spacy"))
+    text = "Ann left for Paris on Monday.\nBob stayed in Berlin all the week.\nIt was fine today.\n"
+    (folder / "raw.txt").write_text(text)
+    assert run("raw.txt", "o.spacy", exit_code=1).stderr == problem.format("raw.txt")
+    init = command("init")("-o", "c.cfg", "-t", "raw.txt", exit_code=1)
+    assert init.stderr == problem.format("raw.txt")
+    assert not list(folder.glob("train.spacy"))
     # A row of other columns among tags is still that.
     for name, text, line in ("row.txt", "EU\tO\noops\n", 2), ("word.conll", "EU\n", 1):
         (folder / name).write_text(text)
         assert run(name, "o.spacy", exit_code=1).stderr.startswith(f"{name}:{line}: 1 columns;")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ann\nBob\n",  # a word a line
+        "Ann\tPER\nleft\nfor\nParis\tLOC\nsoon\n",  # empty tags left out
+        "Ann NNP PER\nleft VBD\nfor\nParis LOC\n",  # ragged, bare labels
+        "PER\tw[0]=Ann\tw[1]=left\tcap\nO\tw[0]=left\tw[-1]=Ann\tlow\tx\n",  # CRFsuite's
+    ],
+)
+def test_annotation_in_other_columns_is_no_raw_text(folder, text):
+    (folder / "odd.txt").write_text(text)
+    stderr = run("odd.txt", "o.spacy", exit_code=1).stderr
+    assert "raw text" not in stderr and stderr.startswith("odd.txt:")
 
 
 def test_a_guess_of_the_columns_is_printed(folder):

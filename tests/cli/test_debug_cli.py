@@ -154,14 +154,18 @@ def test_documents_of_train_in_dev_are_a_warning(folder):
 
 
 def test_other_files_are_errors(folder):
-    (folder / "data.jsonl").write_bytes(b"\xff")
+    (folder / "data.cfg").write_bytes(b"\xff")
+    (folder / "data.jsonl").write_text("{}")
+    expected = "expected a training config (.cfg) or .spacy files, which `convert` writes\n"
     for name, message in {
-        "data.jsonl": "data.jsonl: is not UTF-8 text; expected a training config (.cfg)",
-        "no.cfg": "no.cfg: found no such file; expected a training config or .spacy files",
+        "data.cfg": "is not UTF-8 text; expected a training config (.cfg)",
+        "data.jsonl": expected,
+        "no.jsonl": f"found no such file; {expected}",
+        "no.cfg": f"found no such file; {expected}",
     }.items():
         result = run(name)
         assert result.exit_code == 1
-        assert message in result.output
+        assert result.output.startswith(f"{name}: {message}")
 
 
 @pytest.mark.parametrize(

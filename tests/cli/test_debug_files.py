@@ -44,15 +44,17 @@ def test_a_table(folder):
         "label docs entities ambiguous rejected forbidden tokens in O other missing"
     )
     assert rows == [[label, *"550005550"] for label in ("LOC", "PER")]
-    assert result.step == "python -m spacy bcrf init --output model/config.cfg --train many"
 
 
-def test_the_next_step_has_the_dev_part_and_the_language(folder):
-    step = "python -m spacy bcrf init --output model/config.cfg --train many"
-    assert run("many", "found.spacy").step == f"{step} --dev found.spacy"
+def test_the_next_step_has_all_files_and_the_language(folder):
+    init, rest = "python -m spacy bcrf init --train many", "--output model/config.cfg"
+    assert run("many").step == f"{init} {rest}"
+    assert run("many", "found.spacy").step == f"{init} --dev found.spacy {rest}"
     assert run("many", "found.spacy", "wrong.spacy", "--lang", "de").step == (
-        f"{step} --dev found.spacy --lang de"
+        f"{init} --train found.spacy --train wrong.spacy {rest} --lang de"
     )
+    help_of_lang = run("--help").output.partition("--lang")[2].partition("--strict")[0]
+    assert "init" in help_of_lang and "tokenizer" not in help_of_lang
 
 
 def test_several_corpora_and_contradictions(folder):
@@ -167,6 +169,7 @@ def test_a_corpus_without_annotation(folder):
         (["no.spacy"], "no.spacy: found no such file"),
         (["bad.spacy"], "bad.spacy: cannot be read as a .spacy file"),
         (["none.spacy"], "none.spacy: has no documents"),
+        (["brat"], "brat: the folder has no .spacy file; `convert` writes one\n"),
         (["many", "--labels", ","], ",: no labels; expected"),
         (["many", "--labels", "bad.json"], "bad.json: no JSON"),
     ],
@@ -174,6 +177,8 @@ def test_a_corpus_without_annotation(folder):
 def test_unreadable_input(folder, args, message):
     (folder / "bad.spacy").write_text("no")
     (folder / "bad.json").write_text("no")
+    (folder / "brat").mkdir()
+    (folder / "brat/a.ann").write_text("")
     write_all([], folder / "none.spacy")
     result = run(*args, exit_code=1)
     assert result.stderr.startswith(message) and result.stdout == ""
