@@ -247,7 +247,8 @@ class _Parts(AbstractContextManager):
         docs = list(match_names(read_texts(self.train[0], nlp), names, nlp))
         n_found = sum(len(doc.ents) for doc in docs)
         if not n_found:
-            raise ValueError(f"{self.train[0]}: none of the names is in the texts")
+            problem = "none of the names is in the texts" if any(map(len, docs)) else "has no text"
+            raise ValueError(f"{self.train[0]}: {problem}")
         typer.echo(f"{output}: {write_all(docs, output):,} texts, {n_found:,} names in them")
         return output
 
@@ -299,7 +300,7 @@ def _find_clusters(option: str | None, raw: Path | None, folder: Path, lang: str
     if path.exists():
         typer.echo(f"{path}: taken as it is")
     else:
-        clusters_cli(path, raw, lang=lang)
+        clusters_cli(path, raw, raw is None, lang=lang)
     return path
 
 

@@ -17,8 +17,6 @@ N_LINES = 2000
 """Lines that are read of a file."""
 MOST_BAD = 0.1
 """Largest share of malformed rows and tags."""
-MIN_WORDS = 5
-"""Smallest mean number of words of a line of prose."""
 
 CHUNKS = {
     *("NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"),
@@ -143,11 +141,11 @@ def guess_ent_keys(path: Path) -> list[str]:
 
 
 def is_prose(path: Path) -> bool:
-    """Return whether a file of no known format has lines of many words, without tabs and tags."""
+    """Return whether a file of no known format has five words a line, no tabs, and few tags."""
     lines = [line.text for line in islice(scan_lines(path), N_LINES) if line.text.strip()]
     rows = [line.split() for line in lines]
     n_tags = sum(bool(_TAG.fullmatch(row[-1])) for row in rows)
-    is_wide = sum(map(len, rows)) >= MIN_WORDS * len(rows)
+    is_wide = sum(map(len, rows)) >= 5 * len(rows)
     return is_wide and n_tags < MOST_BAD * len(rows) and not any("\t" in line for line in lines)
 
 

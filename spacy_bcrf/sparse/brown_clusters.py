@@ -30,18 +30,16 @@ class WordCounts(NamedTuple):
     numbers: NDArray[np.int64]
 
 
-def count_words(read: Read, n_clusters: int, min_freq: int) -> WordCounts:
-    """Count frequent words and pairs of them in sentences. read: called twice.
+def count_words(read: Read, min_freq: int) -> WordCounts:
+    """Count frequent words and pairs of them in sentences. ValueError for no two words.
 
-    ValueError if the words are too few for the clusters.
+    read: called twice.
     """
     counts = Counter(word for sentence in read() for word in sentence)
     words = [word for word, n in counts.most_common() if n >= min_freq]
-    if not 2 <= n_clusters <= len(words):
-        raise ValueError(
-            f"{n_clusters} clusters of {len(words)} words that occur at least {min_freq} times; "
-            "expected from 2 clusters to as many as words. Choose fewer clusters, or give more text"
-        )
+    if len(words) < 2:
+        what = f"{len(words) or 'no'} word occurs at least {min_freq} times"
+        raise ValueError(f"{what}; expected 2 or more, so more text or a smaller --min-freq")
     ids = {word: i for i, word in enumerate(words)}
     keys, numbers = np.zeros(0, "int64"), np.zeros(0, "int64")
     for chunk in _chunks(read(), ids):
@@ -88,14 +86,14 @@ class Checkpoint:
 
 
 def brown_clusters(counts: WordCounts, n_clusters: int, state: Checkpoint) -> dict[str, str]:
-    """Return each word's path of bits in the tree of merges.
+    """Return each word's path of bits in the tree of merges. n_clusters: at most.
 
     The words enter a window of `n_clusters` clusters in the order of their frequency. When there is
     one cluster more, the two merge whose merge costs least mutual information of neighbouring
     clusters (Brown et al. 1992; Liang 2005, section 4.2). In the end, all merge to a tree. state:
     to save, and to go on from. O(V C (C + k)) for V words, C clusters, k of them beside a word.
     """
-    window = Window(counts, n_clusters + 1)
+    window = Window(counts, min(n_clusters, len(counts.words)) + 1)
     start = 0
     if saved := state.load():
         start = int(saved["next"])

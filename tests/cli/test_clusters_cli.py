@@ -38,10 +38,26 @@ def test_words_with_equal_neighbours_share_a_cluster(texts, tmp_path):
     assert not any(b.startswith(a) for a in paths for b in paths if a != b)
 
 
-def test_too_many_clusters_are_an_error(texts, tmp_path):
+def test_each_word_is_a_cluster_of_its_own_if_they_are_few(texts, tmp_path):
     output = tmp_path / "clusters.tsv"
-    result = run(texts, "-o", output, "-k", 9, exit_code=1)
-    assert "9 clusters of 8 words that occur at least 3 times" in result.stderr
+    assert "8 words in 8 clusters" in run(texts, "-o", output, "-k", 9).stdout
+    assert len(read_clusters(output)) == 8
+
+
+def test_texts_without_frequent_words_are_an_error(tmp_path):
+    output, empty, short = (tmp_path / name for name in ("c.tsv", "empty.txt", "short.txt"))
+    for path, text, n in (empty, "", "no"), (short, "Ann Ann Ann left", "1"):
+        path.write_text(text)
+        result = run(path, "-o", output, exit_code=1)
+        assert result.stderr.startswith(f"{path}: {n} word occurs at least 3 times; expected 2 or")
+    assert not output.exists()
+
+
+def test_texts_are_not_forgotten(texts, tmp_path):
+    output = tmp_path / "clusters.tsv"
+    for options in (), (texts, "--lookups"):
+        result = run(*options, "-o", output, "--lang", "en", exit_code=1)
+        assert result.stderr == "expected either a file of texts or --lookups\n"
     assert not output.exists()
 
 
@@ -52,13 +68,13 @@ def test_brown_clusters_come_from_the_lookups_of_the_language(tmp_path, monkeypa
     tables = {"lexeme_cluster": path}
     monkeypatch.setitem(catalogue.REGISTRY, (*registry.lookups.namespace, "xx"), tables)
     output = tmp_path / "clusters.tsv"
-    result = run("--lang", "xx", "-o", output)
+    result = run("--lookups", "--lang", "xx", "-o", output)
     assert "2 words in 2 clusters" in result.stdout
     assert read_clusters(output) == {"a": "011", "b": "1"}
 
 
 def test_brown_clusters_need_texts_or_the_package(tmp_path):
     output = tmp_path / "clusters.tsv"
-    result = run("--lang", "is", "-o", output, exit_code=1)
+    result = run("--lookups", "--lang", "is", "-o", output, exit_code=1)
     assert "no Brown clusters of the language 'is': give a file of texts" in result.stderr
     assert not output.exists()

@@ -275,6 +275,24 @@ def test_raw_text_beside_the_corpus_is_found(tmp_path):
     assert f"{tmp_path / 'raw.txt'} may be raw text" in result.output
 
 
+def test_clusters_of_a_short_text(tmp_path):
+    corpus = tmp_path / "train.conllu"
+    corpus.write_bytes((SAMPLE / "train.conllu").read_bytes())
+    (tmp_path / "raw.txt").write_text("some words are here\n" * 20_000)
+    options = "--train", corpus, "-p", "ner", "--clusters", "brown"
+    result = run("-o", tmp_path / "out" / "c.cfg", *options)
+    assert result.exit_code == 0, result.output
+    assert "4 words in 4 clusters" in result.output
+
+
+def test_empty_texts_are_named(tmp_path):
+    (tmp_path / "empty.txt").write_text("\n")
+    (tmp_path / "people.txt").write_text("Ann")
+    texts = "--texts", tmp_path / "empty.txt", "--dev", SAMPLE / "dev.conllu"
+    output = run("-o", tmp_path / "c.cfg", "--names", f"PER={tmp_path / 'people.txt'}", *texts)
+    assert f"{tmp_path / 'empty.txt'}: has no text" in output.output
+
+
 def test_vectors_that_no_component_reads_are_named(tmp_path):
     """`spacy init config -o accuracy` sets vectors, which a sparse chain does not read."""
     from spacy.cli.init_config import init_config

@@ -37,7 +37,7 @@ def without(clusters, a, b):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_every_merge_loses_as_little_information_as_any(seed):
-    counts = count_words(lambda: sentences(seed), 5, 1)
+    counts = count_words(lambda: sentences(seed), 1)
     window = Window(counts, 6)
     clusters = []
 
@@ -68,7 +68,7 @@ def test_every_merge_loses_as_little_information_as_any(seed):
 
 def test_words_with_the_same_neighbours_share_a_path(tmp_path):
     lines = [[".", noun, verb, "."] for noun in "xyz" for verb in ("sees", "bites")]
-    paths = brown_clusters(count_words(lambda: lines, 3, 1), 3, Checkpoint(tmp_path / "s", "a"))
+    paths = brown_clusters(count_words(lambda: lines, 1), 3, Checkpoint(tmp_path / "s", "a"))
     assert paths["x"] == paths["y"] == paths["z"] and paths["sees"] == paths["bites"]
     leaves = set(paths.values())
     assert len(leaves) == 3
@@ -77,7 +77,7 @@ def test_words_with_the_same_neighbours_share_a_path(tmp_path):
 
 def test_a_killed_clustering_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr("spacy_bcrf.sparse.brown_clusters.SAVE_EVERY", 4)
-    counts = count_words(lambda: sentences(9), 5, 1)
+    counts = count_words(lambda: sentences(9), 1)
     whole = brown_clusters(counts, 5, Checkpoint(tmp_path / "whole", "a"))
     merge, n = Window.merge, 0
 
@@ -101,9 +101,9 @@ def test_a_killed_clustering_goes_on(tmp_path, monkeypatch):
 
 
 def test_pairs_are_counted_over_chunks(monkeypatch):
-    whole = count_words(lambda: sentences(2), 5, 1)
+    whole = count_words(lambda: sentences(2), 1)
     monkeypatch.setattr("spacy_bcrf.sparse.brown_clusters.CHUNK", 10)
-    parts = count_words(lambda: sentences(2), 5, 1)
+    parts = count_words(lambda: sentences(2), 1)
     assert parts.words == whole.words
     assert np.array_equal(parts.pairs, whole.pairs)
     assert np.array_equal(parts.numbers, whole.numbers)
