@@ -76,13 +76,12 @@ def control_cli(
         table = list_promises(nlp, gold, name, **options)
         typer.echo(table)
         print_notes(table.notes)
+        each = f"{table.confidence_each:.6g}"
         typer.echo(
-            f"All hold at once with confidence {confidence:g}, one by itself with "
-            f"{table.confidence_each:.6g}. {ASSUMPTION}"
+            f"All hold at once with confidence {confidence:g}, each with {each}. {ASSUMPTION}"
         )
         draw(table, plot)
-        options = f"--confidence {table.confidence_each:.6g} and --output FOLDER"
-        return f"the same command with a promise of the table, {options}"
+        return f"the same command with a promise of the table, --confidence {each}, --output FOLDER"
     with naming(dev):
         found = control(
             nlp, gold, name, recall=recall, precision=precision, of_labels=of_labels, **options

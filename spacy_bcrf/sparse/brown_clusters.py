@@ -31,10 +31,7 @@ class WordCounts(NamedTuple):
 
 
 def count_words(read: Read, min_freq: int) -> WordCounts:
-    """Count frequent words and pairs of them in sentences. ValueError for no two words.
-
-    read: called twice.
-    """
+    """Count frequent words and pairs of them, in two calls of `read`. ValueError for one word."""
     counts = Counter(word for sentence in read() for word in sentence)
     words = [word for word, n in counts.most_common() if n >= min_freq]
     if len(words) < 2:

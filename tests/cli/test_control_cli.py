@@ -96,9 +96,9 @@ def test_without_a_promise_a_table_is_printed(folder):
     assert len(rows) == 16 and rows[0][:2] == ["precision", "0.5"] and rows[-1][2] == "none"
     assert "drawn in promises.png" in result.stdout
     assert (folder / "promises.png").read_bytes().startswith(b"\x89PNG")
-    assert "with confidence 0.95, one by itself with 0.996875. " in result.stdout
+    assert "with confidence 0.95, each with 0.996875. " in result.stdout
     assert result.step == (
-        "the same command with a promise of the table, --confidence 0.996875 and --output FOLDER"
+        "the same command with a promise of the table, --confidence 0.996875, --output FOLDER"
     )
     result = run("model", "many.spacy", "-p", "ner", "--plot", "many.spacy", exit_code=1)
     assert "would replace the input" in result.output
