@@ -4,8 +4,8 @@
 
 A chain learns a part of the training data. Texts of 20 test sentences arrive in random pieces of 1
 to 40 characters. The lag is the number of words between a word and the last one that is known when
-it becomes final, less the look-ahead of the features. Processor seconds of one process. Where a
-stream gives probabilities, the time of the whole text includes those of its entities.
+it becomes final, less the look-ahead of the features. Processor seconds of one process. If a
+stream gives probabilities, the whole text gets the probabilities of its entities in its time, too.
 """
 
 import argparse

@@ -141,7 +141,7 @@ def pack(saved: SavedChain) -> bytes:
         "keys": saved.keys[used].tobytes(),
         **by_feature,
     }
-    # Files without a first chain, and of float16, equal those of versions without these.
+    # Without these keys, the bytes are those of versions that had no first chain and no float32.
     if saved.first is not None:
         parts["first"] = pack(saved.first._replace(gazetteers={}, tables={}))
         parts["first_tags"] = list(saved.first_tags)

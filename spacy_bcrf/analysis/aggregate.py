@@ -24,6 +24,7 @@ from bcrf.chain.annotators import NEAR_COPY, SPANS, VoteModel, Votes, fit_votes
 from bcrf.schemes import get_scheme
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, is_first, read_docs, split_spans
 from spacy_bcrf.annotation.entity_tags import EntityTags
+from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.corpora.identity import keep_identity
 
 from .array_shards import load_arrays, load_shard, save_shard, write_missing
@@ -66,7 +67,7 @@ class Share(NamedTuple):
 class Figures(NamedTuple):
     """Estimated figures of a source for a label: of its spans, and of the entities it looked at.
 
-    Recall is of the entities of the result: those that no source finds make it too high.
+    Recall is a share of the entities of the result. It is too high: some entities have no source.
     """
 
     label: str
@@ -226,7 +227,7 @@ def _encode_entities(docs: Sequence[Doc], labels: Sequence[str]) -> NDArray[np.i
 
 def _write_votes(path: Path, shard: _Shard) -> None:
     # Without the span groups, which `DocBin` would store: 4 ms a document.
-    bare = (Doc(d.vocab, [t.text for t in d], [bool(t.whitespace_) for t in d]) for d in shard.docs)
+    bare = (copy_words(doc, doc.vocab) for doc in shard.docs)
     spans = [np.stack(of_source[:3], axis=1) for of_source in shard.votes]
     save_shard(
         path,

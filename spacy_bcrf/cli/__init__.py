@@ -35,8 +35,6 @@ class Panels(TyperGroup):
         except typer.BadParameter as error:  # with Pydantic's prefix in some versions of Typer
             error.message = error.message.removeprefix("Value error, ")
             raise
-        except ValueError as error:  # of the callback of an option
-            raise typer.BadParameter(str(error)) from None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for panel, names in PANELS.items():

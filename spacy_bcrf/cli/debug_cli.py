@@ -16,12 +16,11 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from wasabi import table
 
-from spacy_bcrf.corpora.convert import check_language
 from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.pipeline.config_errors import naming
 
 from .errors import spacy_command
-from .options import Code, read_labels
+from .options import Code, read_labels, read_language
 
 if TYPE_CHECKING:
     from spacy_bcrf.analysis.gold_report import GoldReport
@@ -50,7 +49,7 @@ def debug_cli(
     code: Code = None,
     labels: Annotated[str | None, Opt(help="Of .spacy files: expected labels, or a file")] = None,
     lang: Annotated[
-        str, Opt("--lang", "-l", callback=check_language, help="Of .spacy files: --lang of `init`")
+        str, Opt("--lang", "-l", callback=read_language, help="Of .spacy files: --lang of `init`")
     ] = "xx",
     strict: Annotated[bool, Opt("--strict", help="Exit code 1 for forbidden annotation")] = False,
     as_json: Annotated[bool, Opt("--json", help="Print JSON in place of tables")] = False,

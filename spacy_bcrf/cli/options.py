@@ -4,9 +4,19 @@ import json
 from pathlib import Path
 from typing import Annotated
 
+import typer
 from spacy.cli._util import Arg, Opt
 
 from spacy_bcrf.corpora.convert import check_language
+
+
+def read_language(lang: str) -> str:
+    """Callback of an option: return its language. BadParameter if spaCy does not know it."""
+    try:
+        return check_language(lang)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
 
 Model = Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")]
 Gold = Annotated[Path, Arg(help="Annotated documents outside of the training data, .spacy")]
@@ -19,7 +29,7 @@ PipeNames = Annotated[
 GpuId = Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")]
 Seed = Annotated[int, Opt("--seed", help="Random seed", min=0)]
 _LANGUAGE = "Language of tokenizer and of spaces between words"
-Lang = Annotated[str, Opt("--lang", "-l", callback=check_language, help=_LANGUAGE)]
+Lang = Annotated[str, Opt("--lang", "-l", callback=read_language, help=_LANGUAGE)]
 Work = Annotated[
     Path | None,
     Opt(help="Folder that keeps finished parts (default: beside the output until the end)"),

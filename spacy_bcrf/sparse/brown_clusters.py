@@ -131,7 +131,7 @@ def load_brown_clusters(lang: str) -> dict[str, str]:
     if "lexeme_cluster" not in tables:
         raise ValueError(
             f"there are no Brown clusters of the language {lang!r}: give a file of texts. "
-            "spacy-lookups-data has those of en, de and es: pip install spacy-lookups-data"
+            "spacy-lookups-data has clusters of en, de and es: pip install spacy-lookups-data"
         )
     found: Any = load_language_data(tables["lexeme_cluster"])
     # The lowest bit of the number is the first bit of the path. 0 means no cluster.

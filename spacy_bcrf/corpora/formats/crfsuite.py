@@ -90,8 +90,8 @@ def set_features(doc: Doc, features: Iterable[Iterable[str]]) -> Doc:
 def crfsuite_tokens(docs: Iterable[Doc], templates: str = "ner") -> list[list[list[str]]]:
     """Return the features of each token, which `bcrf.sklearn.CRF` and python-crfsuite read.
 
-    They are the values of `token._.crfsuite` if the document has some, else those of the templates,
-    a name of `template_sets.SETS`. Raises ValueError for another name.
+    A document with values of `token._.crfsuite` has these. Templates make the features of others.
+    templates: a name of `template_sets.SETS`, ValueError for another one.
 
     >>> import spacy
     >>> from spacy_bcrf.corpora.formats.crfsuite import crfsuite_tokens
