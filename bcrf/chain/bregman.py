@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from bcrf import kernels
 from bcrf.kernels import Array, Edges, Result
 
@@ -67,14 +65,7 @@ class BCRF(Inference):
         return self._project(potentials, edges, bound=bound)
 
     def fused_loss(self, potentials: Potentials, gold: Array) -> Result | None:
-        found = kernels.fused_loss(*potentials.arrays, gold, self.options())
-        is_single = potentials.unary.dtype == "float32" and potentials.xp is not np
-        if found is None and is_single and gold.dtype == bool:
-            # Partial gold of a GPU is computed in float64, see `cuda.projections.JUDGED`.
-            losses, gradient = self.loss(potentials.astype("float64"), gold)
-            results = losses, gradient.unary, gradient.transitions
-            return Result(*(x.astype("float32") for x in results))
-        return found
+        return kernels.fused_loss(*potentials.arrays, gold, self.options())
 
     def to_crf(self, potentials: Potentials) -> Potentials:
         """Return the Markov chain of the arc marginals q, as potentials with the same transitions.

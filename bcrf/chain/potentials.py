@@ -334,12 +334,6 @@ def bad_sequence(sequence: int, problem: str) -> ValueError:
         return NotFiniteError(what, sequence)
     if problem == "wrong tag":
         return ValueError(f"gold has a tag outside of the potentials' tags in sequence {sequence}")
-    if problem == "needs logarithms":
-        return ValueError(
-            f"sequence {sequence}: the scores have a range that projections of partial gold cannot "
-            "have on a GPU, about 60 for unknown tags and float32, 600 for float64 or sets of "
-            "allowed tags. Give sets of allowed tags or smaller scores, or use NumPy arrays"
-        )
     if problem == "no token":
         return ValueError(f"mask of the first timestep must all be on: sequence {sequence} is off")
     if problem == "hole":

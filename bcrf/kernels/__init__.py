@@ -257,8 +257,8 @@ def fused_loss(
     CRF; None is a CRF. `Inference.loss` defines the loss. Transitions that all edges share have a
     summed gradient, (T, T).
 
-    None if the loss needs several calls: for NumPy arrays, of partial, forbidden or wrong gold; for
-    CuPy arrays, with many tags. `take_errors` returns wrong contents of CuPy arrays.
+    None if the loss needs several calls: for NumPy arrays, of partial, forbidden or wrong gold.
+    `take_errors` returns wrong contents of CuPy arrays.
     """
     xp = _check_batch(unary, transitions, lengths)
     if options is not None:

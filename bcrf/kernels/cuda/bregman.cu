@@ -5,10 +5,11 @@
 // With partial gold, result, each and sums are the difference between the potentials and their
 // restriction to gold, and values (2, B) both bounds.
 // result (N, tags): see projection::Unary, which `rule` selects. sums (tags, tags): with -DBCRF_WIDTH,
-// the sums of the edge marginals. Without it, see `finish` about left (N, tags). each (N, tags, tags),
+// the sums of the edge marginals. Without it, see `finish` about left (N, tags), or with gold (2, N, tags). each (N, tags, tags),
 // left and sums may be null.
 // failed[b]: Real lacks the range for sequence b, or no labeling is allowed; sums lack it.
-// workspace (3 rows + 1, N): for sequences longer than `capacity`.
+// workspace (3 rows + 1, N): for sequences longer than `capacity`. With gold and left it has 4 rows, since the second
+// pass has its own f, `right` of the edge marginals.
 // shared memory: a double for each thread, two rows for each team, 3 rows and a number for each token
 // of `capacity`.
 KERNEL bregman(const Score* unary, const Real* matrices, const Real* transposed,
@@ -22,11 +23,12 @@ KERNEL bregman(const Score* unary, const Real* matrices, const Real* transposed,
     Real *rows = (Real*)(shared_memory + blockDim.x), *e = rows + 2 * TEAMS * size;
     long long cells = (long long)capacity * size;
     if (length > capacity) cells = tokens * size, e = workspace + starts[b] * size;
-    Real* totals = length > capacity ? workspace + 3 * cells + starts[b] : e + 3 * cells;
+    const int factors = left && (gold || allowed) ? 4 : 3;
+    Real* totals = length > capacity ? workspace + factors * cells + starts[b] : e + 3 * cells;
     const int lanes = HELD ? TEAM : blockDim.x;
     Projections<Real> chain{{matrices, transposed, edge_shifts, stride, tags}, edge_lows, starts[b], length,
-                            tags, {n_iter, relaxation, tolerance, rule, lower, scale}, e, e + cells,
-                            e + 2 * cells, totals, rows, shared_memory, int(threadIdx.x) / lanes,
+                            tags, {n_iter, relaxation, tolerance, rule, lower, scale}, e, e + 2 * cells,
+                            e + cells, totals, rows, shared_memory, int(threadIdx.x) / lanes,
                             int(threadIdx.x) % lanes};
     const Gold annotation{gold, allowed, tags};
     Outputs to{tags, result, each};
@@ -40,12 +42,14 @@ KERNEL bregman(const Score* unary, const Real* matrices, const Real* transposed,
     bool is_failed = false;
     for (int pass = 0; pass < passes && !is_failed; ++pass) {
         to.subtract = pass == 1;
+        if (pass == 1 && left) chain.f += cells;
         // The bounds of the two values keep the loss from being negative.
-        const double value = chain.run({unary, annotation, to.subtract}, to, left, sums,
+        const double value = chain.run({unary, annotation, to.subtract}, to, left ? left + pass * cells : left, sums,
                                        lower || to.subtract, is_failed);
         if (threadIdx.x == 0) values[pass * gridDim.x + b] = value;
         __syncthreads();
     }
     if (is_failed && threadIdx.x == 0) failed[b] = 1;
+    if (left) clear_factors(left, workspace + 2 * cells, is_failed ? 0 : passes, factors - 2, cells, starts[b], length, tags);
     if (HELD && sums && !is_failed) chain.flush(sums);
 }

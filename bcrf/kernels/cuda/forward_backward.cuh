@@ -84,7 +84,7 @@ template <class N> struct Chain {
     }
 
     // Visit each token and edge. right (N, tags), or null: with it, alpha and right become the factors
-    // of the edge marginals alpha[i, u] k[u, v] right[i + 1, v]. Add this thread's part of the entropy to
+    // of the edge marginals alpha[i, u] k[u, v] right[i + 1, v], negative if they are subtracted. Add this thread's part of the entropy to
     // `entropy`: H(last tag), and H(tag | next tag) of the other tokens. Return whether N has the range.
     __device__ bool backward(const Scores& scores, const Outputs& to, bool sums, N* right, double& entropy) {
         if constexpr (HELD) column.load(transitions.transposed, threadIdx.x, tags);
@@ -140,10 +140,11 @@ template <class N> struct Chain {
                     });
             }
             if (!HELD && !has_next) to.last(i);
-            for (int t = threadIdx.x; !HELD && t < tags && right; t += blockDim.x) {
-                right[i * tags + t] = has_previous ? here[t] * weight : N(0);
-                alpha[i * tags + t] = has_next ? alpha[i * tags + t] / totals[i] : N(0);
-            }
+            if constexpr (!HELD && !IS_LOG<N>)
+                for (int t = threadIdx.x; t < tags && right; t += blockDim.x) {
+                    right[i * tags + t] = has_previous ? here[t] * (to.subtract ? -weight : weight) : N(0);
+                    alpha[i * tags + t] = has_next ? alpha[i * tags + t] / totals[i] : N(0);
+                }
         }
         return is_precise;
     }
@@ -171,16 +172,17 @@ template <class N> struct Chain {
         return {total, 1};
     }
 
-    // Run all passes. Return whether N has the range. values: of this sequence, see `forward_backward`;
-    // the second one is `step` after it.
-    __device__ bool run(const Score* unary, const Gold& gold, Outputs to, double* sums, N* right, double* values,
-                        int step) {
+    // Run a pass, or with partial gold two. Return whether N has the range. second: the distance of alpha and right of
+    // the second pass from those of the first. values: of this sequence, see `forward_backward`; the second one is
+    // `step` after it.
+    __device__ bool run(int passes, const Score* unary, const Gold& gold, Outputs to, double* sums, N* right,
+                        long long second, double* values, int step) {
 #pragma unroll
         for (int v = 0; v < CELLS; ++v) arcs[v] = 0;
-        const int passes = gold.kind(first, length, (int*)scratch) == PARTIAL ? 2 : 1;
         bool is_precise = true;
         for (int pass = 0; pass < passes; ++pass) {
             to.subtract = pass == 1;
+            if (pass == 1 && right) alpha += second, right += second;
             const Scores scores{unary, gold, to.subtract};
             double shifts = 0, entropy = 0;
             double value = forward(scores, shifts);

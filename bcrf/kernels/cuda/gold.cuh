@@ -7,7 +7,7 @@
 enum GoldKind { NO_GOLD, COMPLETE, PARTIAL };
 
 // What a kernel finds wrong in sequence b is PROBLEMS b + Problem. `errors` keeps the smallest.
-enum Problem { WRONG_TAG, NOT_FINITE, INFEASIBLE, NEEDS_LOGARITHMS, NO_TOKEN, HOLE, FORBIDDEN, PROBLEMS = 8 };
+enum Problem { WRONG_TAG, NOT_FINITE, INFEASIBLE, NO_TOKEN, HOLE, FORBIDDEN, PROBLEMS };
 
 struct Gold {
     const int* gold;

@@ -5,15 +5,13 @@
 // After `forward_backward`: compute its failed sequences again, and set the values (B,): losses with
 // gold, else log-partitions or entropies. Subtract the features of complete gold. The last block
 // sets edges from sums, both (tags, tags) or null.
-// values (2, B): the values of `forward_backward`, set anew in failed sequences. left, right (N, tags), or null: the
-// factors of the edge marginals; cleared in failed sequences. alpha (N, tags), tops (N,), totals (N,): workspace.
+// values (2, B): the values of `forward_backward`, set anew in failed sequences. alpha (N, tags), tops (N,), totals (N,): workspace.
 // errors: see Problem. counter: of finished blocks, 0 before. Other results: see Outputs.
 // shared memory: (3 tags + threads) doubles.
 KERNEL finish(const Score* unary, const Score* transitions, const double* edge_shifts,
               const long long* starts, const int* lengths, const int* gold, const signed char* allowed, double* values,
               const int* failed, double* alpha, Score* tops,
-              double* totals, Real* left,
-              Real* right, Score* value, Score* marginals, Score* each, double* sums, Score* pairs,
+              double* totals, Score* value, Score* marginals, Score* each, double* sums, Score* pairs,
               const int* heads, const int* tails, int n, int entropies, Score* edges, int* errors,
               int* counter, int tags, long long stride) {
     double* scratch = shared_memory + 3 * tags;
@@ -25,8 +23,8 @@ KERNEL finish(const Score* unary, const Score* transitions, const double* edge_s
     if (length > 0 && failed[b]) {
         const Outputs to{tags, marginals, each, sums, pairs, heads, tails, n, bool(entropies), false};
         Chain<Log> chain{{transitions, 1, edge_shifts, stride, tags}, first, length, tags, (Log*)alpha, tops, (Log*)totals, (Log*)shared_memory, (Log*)scratch};
-        chain.run(unary, annotation, to, nullptr, nullptr, values + b, gridDim.x);
-        clear_factors(left, right, first, length, tags);
+        const int passes = kind == PARTIAL ? 2 : 1;
+        chain.run(passes, unary, annotation, to, nullptr, nullptr, 0, values + b, gridDim.x);
         __syncthreads();
     }
     if (length > 0) {

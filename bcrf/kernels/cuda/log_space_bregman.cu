@@ -4,16 +4,15 @@
 #include "projections.cuh"
 
 // After `bregman`: compute its failed sequences again, and set the values (B,), bounds of B(w) without
-// gold and losses with it. Without `judged`, failed sequences of partial gold have the value NaN and the problem
-// NEEDS_LOGARITHMS. Arguments as in log_space.cu. edge_shifts (1,) or (N,): NaN if transitions
-// are. workspace (3 tags + 1, N). left, right (N, row), or null: the factors of the edge marginals.
+// gold and losses with it. Arguments as in log_space.cu. edge_shifts (1,) or (N,): NaN if transitions
+// are. workspace (3 tags + 1, N).
 // shared memory: (2 tags + threads) doubles.
 KERNEL finish(const Score* unary, const Score* transitions, const long long* starts,
               const int* lengths, const int* gold, const signed char* allowed, const double* values,
               const int* failed, const double* edge_shifts,
-              double* workspace, Real* left, Real* right, Score* value, Score* result, Score* each,
+              double* workspace, Score* value, Score* result, Score* each,
               double* sums, Score* edges, int* errors, int* counter, int n_iter, double relaxation,
-              double tolerance, int rule, int lower, double scale, int judged, long long tokens,
+              double tolerance, int rule, int lower, double scale, long long tokens,
               int tags, long long stride) {
     double *rows = shared_memory, *scratch = rows + 2 * tags;
     const int b = blockIdx.x, length = lengths[b];
@@ -47,16 +46,11 @@ KERNEL finish(const Score* unary, const Score* transitions, const long long* sta
             if (i < last) nan += 0 * edge_shifts[stride ? i : 0];
         }
         free += sum_of(nan, scratch);
-        clear_factors(left, right, first, length, tags);
     } else if (length > 0) {
         free = values[b];
         if (kind == PARTIAL) target = values[gridDim.x + b];
     }
     finish_loss(annotation, kind, transitions, unary, first, length, free, target, value, result, each,
                 sums, errors, scratch, stride);
-    if (length > 0 && failed[b] && kind == PARTIAL && !judged && target > -infinity() && threadIdx.x == 0) {
-        value[b] = Score(infinity() - infinity());
-        atomicMin(errors, PROBLEMS * b + NEEDS_LOGARITHMS);
-    }
     convert_sums(sums, edges, tags, counter);
 }

@@ -52,11 +52,14 @@ struct Outputs {
     }
 };
 
-// Clear the factors (N, tags) of the edge marginals in a sequence. They may be null.
-__device__ void clear_factors(Real* left, Real* right, long long first, int length, int tags) {
+// Clear the factors (passes, N, tags) of the edge marginals in a sequence, from pass `from` on. right may be null.
+// second: the numbers of a pass.
+__device__ void clear_factors(Real* left, Real* right, int from, int passes, long long second, long long first,
+                              int length, int tags) {
     const long long cells = (long long)length * tags;
-    for (long long k = threadIdx.x; left && k < cells; k += blockDim.x)
-        left[first * tags + k] = right[first * tags + k] = 0;
+    for (int pass = from; pass < passes && right; ++pass)
+        for (long long k = threadIdx.x; k < cells; k += blockDim.x)
+            left[pass * second + first * tags + k] = right[pass * second + first * tags + k] = 0;
 }
 
 #endif

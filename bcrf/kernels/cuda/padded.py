@@ -163,9 +163,7 @@ def write_loss(
 
 def fits(batch: PaddedBatch, options: BregmanOptions | None) -> bool:
     """Return whether `write_loss` can compute the loss: of few tags, or with a matrix an edge."""
-    tags = batch.scores.tags
-    gold: Any = tags and tags.memory
-    real = inner_dtype(batch, options, gold) if options else None
+    real = inner_dtype(batch, options) if options else None
     return batch.n > 0 and (not batch.shared or held_width(batch, real) > 0)
 
 

@@ -38,6 +38,26 @@ __device__ R team_sum(R x, R* scratch) {
     return team_reduce<R>(x, scratch, add<R>);
 }
 
+// Sum x, and y, of the threads of a team. Both wait at the same barriers.
+template <class R>
+__device__ void team_sums(R& x, R& y, R* scratch) {
+    if (!HELD) {
+        x = team_sum(x, scratch), y = team_sum(y, scratch);
+        return;
+    }
+    for (int distance = WARP / 2; distance > 0; distance /= 2) {
+        const R of_x = shuffle(x, distance), of_y = shuffle(y, distance);
+        x = x + of_x, y = y + of_y;
+    }
+    if (WARPS == 1) return;
+    const int warp = threadIdx.x / WARP, first = warp / WARPS * WARPS, last = first + WARPS - 1;
+    R* other = scratch + THREADS / WARP;
+    if (threadIdx.x % WARP == 0) scratch[warp] = x, other[warp] = y;
+    __syncthreads();
+    x = scratch[first] + scratch[last], y = other[first] + other[last];
+    __syncthreads();
+}
+
 struct Options {
     int n_iter;
     double relaxation, tolerance;  // 0: estimate it; negative: run all iterations
@@ -221,7 +241,7 @@ template <class N> struct Projections {
                 const long long here = (long long)j * size() + t;
                 all_in += f[here] * sum_in(j, t), all_out += g[here] * sum_out(j, t);
             }
-            if (IS_LOG<N>) all_in = team_sum(all_in, (N*)scratch), all_out = team_sum(all_out, (N*)scratch);
+            if (IS_LOG<N>) team_sums(all_in, all_out, (N*)scratch);
             for (int t = lane; t < stop; t += lanes()) {
                 const long long here = (long long)j * size() + t;
                 const N in = sum_in(j, t), out = sum_out(j, t);
@@ -234,7 +254,7 @@ template <class N> struct Projections {
                 sum_f += ft * in, sum_g += gt * out, total_gap += gap;
                 f[here] = ft, g[here] = gt;
             }
-            sum_f = team_sum(sum_f, (N*)scratch), sum_g = team_sum(sum_g, (N*)scratch);
+            team_sums(sum_f, sum_g, (N*)scratch);
             for (int t = lane; t < stop; t += lanes()) {
                 const long long here = (long long)j * size() + t;
                 f[here] = f[here] / sum_f, g[here] = g[here] / sum_g;
@@ -272,7 +292,7 @@ template <class N> struct Projections {
                 if (e[row + t] > 0 && !is_first && !is_last)
                     out_of_range |= !holds(ft, gt) || (options.rule == CHAIN && !is_normal(by));
             }
-            z_in = team_sum(z_in, (Sum*)scratch), z_out = team_sum(z_out, (Sum*)scratch);
+            team_sums(z_in, z_out, (Sum*)scratch);
             // f g is e up to a scale. N may have lost the factors of a tag of little mass.
             if (!(team_reduce<N>(most, (N*)scratch, larger<N>) != most) && stop && e[row + best] > 0)
                 scale = log_of(e[row + best]) - log_of(f[row + best]) - log_of(g[row + best]);
@@ -290,7 +310,8 @@ template <class N> struct Projections {
             }
             for (int t = lane; t < tags; t += lanes()) {
                 const double flow_in = plain(masses_in[t] / z_in), flow_out = plain(masses_out[t] / z_out);
-                if (left) left[(first + j) * tags + t] = is_last ? N(0) : N(g[row + t] / z_out);
+                if constexpr (!IS_LOG<N>)
+                    if (left) left[(first + j) * tags + t] = is_last ? 0 : g[row + t] / (to.subtract ? -z_out : z_out);
                 Score& x = to.marginals[(first + j) * tags + t];
                 if (options.rule == CHAIN)
                     x = chain_score(j, t, z_out, is_last ? flow_in : flow_out);

@@ -14,12 +14,6 @@ from .prepare import gold_arrays, held_width, prepare
 
 THREADS = 128
 """THREADS of bregman.cu: the threads of a block with matrices in registers."""
-JUDGED = False
-"""Whether a GPU has shown that the projections of partial gold on logarithms are right.
-
-At 01c421b it showed that they were wrong: 0.451 for 0.420. Their code has changed since, without a
-GPU at hand. Until one has judged it, sequences that need it raise an error.
-"""
 
 
 @within_memory
@@ -42,31 +36,21 @@ def bregman_loss(
     lengths: Array,
     gold: Array,
     options: BregmanOptions,
-) -> Result | None:
+) -> Result:
     batch = Batch(xp, unary, transitions, lengths)
-    # Sums of two passes stay in registers.
-    if held_width(batch, inner_dtype(batch, options, gold)):
-        return project(batch, options, "sum", gold)
-    if batch.shared:
-        return None
-    return project(batch, options, "each", gold)
+    return project(batch, options, "sum" if batch.shared else "each", gold)
 
 
-def inner_dtype(batch: Batch, options: BregmanOptions, gold: Array | None = None) -> np.dtype:
-    """Return the dtype of the projections.
-
-    Sharpened scores exceed the range of float32. So do many restrictions to sets of allowed tags,
-    which then would need logarithms, see `JUDGED`.
-    """
-    is_wide = options.scale > 1 or (gold is not None and gold.dtype == bool)
-    return DOUBLE if is_wide else batch.unary.dtype
+def inner_dtype(batch: Batch, options: BregmanOptions) -> np.dtype:
+    """Return the dtype of the projections. Sharpened scores exceed the range of float32."""
+    return DOUBLE if options.scale > 1 else batch.unary.dtype
 
 
 def project(
     batch: Batch, options: BregmanOptions, edges: Edges, gold: Array | None = None
 ) -> Result:
     """Return the bounds of B(w) and its gradient; with gold, losses and their gradient."""
-    real = inner_dtype(batch, options, gold)
+    real = inner_dtype(batch, options)
     width = held_width(batch, real)
     n, tags, size, columns = batch.n, batch.tags, batch.size, width or batch.tags
     # Long sequences have their factors here, and failed sequences have logarithms.
@@ -80,8 +64,11 @@ def project(
     capacity = factor_capacity(batch, width, real)
     left = right = None
     if edges == "sum" and not width:
-        factors, capacity = batch.empty((3 * tags + 1) * n, dtype=real), 0
-        left, right = batch.empty(n, tags, dtype=real), factors[n * tags : 2 * n * tags]
+        # Partial gold has factors of two passes.
+        passes = 1 if gold is None else 2
+        factors, capacity = batch.empty(((2 + passes) * tags + 1) * n, dtype=real), 0
+        left = batch.empty(passes * n, tags, dtype=real)
+        right = factors[2 * n * tags :][: passes * n * tags].reshape(-1, tags)
     annotation = gold_arrays(batch, gold)
     numbers = (
         *(options.n_iter, float(options.relaxation or 0)),
@@ -101,14 +88,14 @@ def project(
     batch.launch(
         *("log_space_bregman", "finish", size, batch.unary, batch.transitions, found.starts),
         *(batch.lengths, *annotation, values, found.failed, found.edge_shifts),
-        *(workspace, left, right, value, unary, each, found.sums),
+        *(workspace, value, unary, each, found.sums),
         *(result if each is None else None, error_flag(batch), found.counter, *numbers),
-        *(int(JUDGED), n, tags, batch.stride),
+        *(n, tags, batch.stride),
         doubles=2 * tags,
         real=real,
     )
     if left is not None and right is not None:
-        products = found.matrices * (left[:-1].T @ right.reshape(n, tags)[1:])
+        products = found.matrices * (left[:-1].T @ right[1:])
         result = (products + found.sums).astype(unary.dtype)
     return Result(value, unary, result)
 
@@ -116,12 +103,18 @@ def project(
 def factor_capacity(batch: Batch, width: int, real: np.dtype) -> int:
     """Return how many tokens of a sequence have their factors in shared memory.
 
-    The host may not know the longest sequence. Four times the mean covers most corpora, and leaves
-    room for several blocks. width: see `held_width`.
+    The host may not know the longest sequence. Four times the mean covers most corpora. Two blocks
+    share a multiprocessor, whose memory is that of a block and 1 KiB; CUDA takes 1 KiB of each.
+    width: see `held_width`.
     """
     columns = width or batch.tags
     threads = THREADS if width else -(-columns // WARP) * WARP
-    most = batch.device.shared_memory - 8 * threads - _factor_bytes(columns, width, real, 0)
+    most = (
+        batch.device.shared_memory // 2
+        - 1024
+        - 8 * threads
+        - _factor_bytes(columns, width, real, 0)
+    )
     token = (3 * columns + 1) * real.itemsize
     longest = batch.steps or 4 * -(-batch.n // max(batch.size, 1))
     return max(0, min(longest, most // token))

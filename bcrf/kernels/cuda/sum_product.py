@@ -26,14 +26,9 @@ def sum_product(
 @within_memory
 def sum_product_loss(
     xp: ModuleType, unary: Array, transitions: Array, lengths: Array, gold: Array
-) -> Result | None:
+) -> Result:
     batch = Batch(xp, unary, transitions, lengths)
-    # Sums of two passes stay in registers.
-    if held_width(batch):
-        return forward_backward(batch, "sum", True, gold=gold)
-    if batch.shared:
-        return None
-    return forward_backward(batch, "each", True, gold=gold)
+    return forward_backward(batch, "sum" if batch.shared else "each", True, gold=gold)
 
 
 @within_memory
@@ -84,7 +79,9 @@ def forward_backward(
     right = None
     result = batch.empty(tags, tags) if edges == "sum" and width else each
     if edges == "sum" and not width:
-        alpha, right = batch.empty(n, tags), batch.empty(n, tags)
+        # Partial gold has factors of two passes.
+        rows = n if gold is None else 2 * n
+        alpha, right = batch.empty(rows, tags), batch.empty(rows, tags)
     values = found.values
     annotation = gold_arrays(batch, gold)
     asked = *(pairs or 3 * (None,)), pairs[0].shape[1] if pairs else 0, int(entropies)
@@ -92,7 +89,7 @@ def forward_backward(
         *("forward_backward", "forward_backward", batch.size, batch.unary),
         *(found.matrices, found.transposed, found.edge_shifts, found.starts, batch.lengths),
         *(*annotation, alpha, tops, totals.view(batch.unary.dtype), right),
-        *(unary, each, found.sums, *asked, values, found.failed, tags, batch.stride),
+        *(unary, each, found.sums, *asked, values, found.failed, n, tags, batch.stride),
         threads=columns,
         doubles=3 * columns,
         width=width,
@@ -101,7 +98,7 @@ def forward_backward(
         *("log_space", "finish", batch.size, batch.unary, batch.transitions, found.edge_shifts),
         *(found.starts, batch.lengths, *annotation, values, found.failed, workspace),
         *(tops, totals),
-        *(None if right is None else alpha, right, value, unary, each, found.sums, *asked),
+        *(value, unary, each, found.sums, *asked),
         *(result if each is None else None, error_flag(batch), found.counter, tags, batch.stride),
         doubles=3 * tags,
     )
