@@ -21,14 +21,26 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_bcrf.analysis.calibrate import Calibration
-from spacy_bcrf.analysis.control.evidence import Evidence, Kept, Promise, fit_threshold
+from spacy_bcrf.analysis.control.evidence import (
+    SPANS,
+    Evidence,
+    Kept,
+    Loss,
+    Promise,
+    fit_threshold,
+)
 from spacy_bcrf.analysis.control.risk import fewest_documents
 from spacy_bcrf.analysis.loading import find_labelers, hash_texts, make_examples
 from spacy_bcrf.pipeline.settings import Control
 
 from .train import read_held_out
 
-PROMISES = {"precision": 0.9, "recall": 0.95}
+PROMISES = {
+    "precision": ("precision", 0.9, SPANS),
+    "recall": ("recall", 0.95, SPANS),
+    "covered": ("recall", 0.95, Loss(covered=True)),
+}
+"""Kind, value and loss of each promise, by its name in the meta data."""
 CONFIDENCE = 0.95
 
 HeldOut = Sequence[tuple[Language, list[Doc]]]
@@ -71,18 +83,20 @@ def calibrate(nlp: Language, held_out: HeldOut) -> None:
 def control(nlp: Language, held_out: HeldOut) -> None:
     """Store the promises of each component of ours, of all labels together and of single labels.
 
-    A promise that no threshold keeps is left out. Each of the others holds with CONFIDENCE, and
-    those of single labels together.
+    A covered promise is of all labels together. A promise that no threshold keeps is left out. Each
+    of the others holds with CONFIDENCE, and those of single labels together.
     """
     nlp.meta["promises"], nlp.meta["promised_on"] = {}, {}
     for name, pipe in find_labelers(nlp).items():
         promises: dict[str, Any] = {}
         promised_on: dict[str, Any] = {"notes": []}
         texts = hash_texts([doc for _, docs in held_out for doc in docs])
-        for kind, value in PROMISES.items():
-            evidence = find_evidence(name, kind, pipe.temperature, held_out)
+        for promise, (kind, value, loss) in PROMISES.items():
+            evidence = find_evidence(name, kind, loss.covered, pipe.temperature, held_out)
             single: list[tuple[str, ...]] = [(label,) for label in pipe.labels]
-            groups = {kind: [tuple(pipe.labels)], f"{kind} by label": single}
+            groups = {promise: [tuple(pipe.labels)]}
+            if not loss.covered:
+                groups[f"{promise} by label"] = single
             for title, labels in groups.items():
                 level = (1 - CONFIDENCE) / len(labels)
                 fewest = fewest_documents(1 - value, level)
@@ -102,19 +116,21 @@ def control(nlp: Language, held_out: HeldOut) -> None:
                     few = f"{title}: too few of {fewest} documents with {', '.join(rare)}"
                     promised_on["notes"].append(few)
                 if kept:
-                    promises[title] = asdict(as_control(kind, kept, pipe.temperature, texts))
+                    promises[title] = asdict(as_control(kind, kept, loss, pipe.temperature, texts))
                     promised_on[title] = {", ".join(x.promise.labels): x.n_docs for x in kept}
         nlp.meta["promises"][name], nlp.meta["promised_on"][name] = promises, promised_on
         print(name, promised_on)
 
 
-def find_evidence(name: str, kind: str, temperature: float, held_out: HeldOut) -> Evidence:
+def find_evidence(
+    name: str, kind: str, covered: bool, temperature: float, held_out: HeldOut
+) -> Evidence:
     """Return the units of all held-out documents at the temperature of the pipeline that ships."""
     found: list[Evidence] = []
     for fold, docs in held_out:
         pipe: Any = fold.get_pipe(name)
         pipe.temperature = temperature
-        found.append(Evidence(pipe, make_examples(fold, name, docs), kind))
+        found.append(Evidence(pipe, make_examples(fold, name, docs), kind, covered))
     first, *others = found
     for other in others:
         first.extend(other)
@@ -122,7 +138,7 @@ def find_evidence(name: str, kind: str, temperature: float, held_out: HeldOut) -
 
 
 def as_control(
-    kind: str, kept: Sequence[Kept], temperature: float, texts: tuple[str, ...]
+    kind: str, kept: Sequence[Kept], loss: Loss, temperature: float, texts: tuple[str, ...]
 ) -> Control:
     rows = [(label, i, one) for i, one in enumerate(kept) for label in one.promise.labels]
     return Control(
@@ -133,6 +149,7 @@ def as_control(
         tuple(one.promise.value for *_, one in rows),
         tuple(i for _, i, _ in rows),
         CONFIDENCE,
+        covered=loss.covered,
         fitted_on=texts,
     )
 

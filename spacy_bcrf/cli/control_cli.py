@@ -1,6 +1,7 @@
 """`python -m spacy bcrf control`"""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import typer
@@ -31,6 +32,9 @@ def control_cli(
     max_units: Annotated[
         int, Opt(help="Largest weight of a document, in units. Large: the corpus's mean", min=1)
     ] = 1,
+    covered: Annotated[
+        bool, Opt("--covered", help="Candidates of any label find a gold span that they cover")
+    ] = False,
     plot: Plot = None,
     gpu_id: GpuId = -1,
 ) -> str:
@@ -69,9 +73,9 @@ def control_cli(
     # Before the corpus is read, so that the errors of options do not name it.
     value = recall if precision is None else precision
     split_promise(labeler.labels, value, of_labels, confidence)
-    Loss(unit, max_units)
+    loss = Loss(unit, max_units, covered)
     gold = read_gold(nlp, dev)
-    options: Any = {"confidence": confidence, "unit": unit, "max_units": max_units}
+    options: Any = {"confidence": confidence, **asdict(loss)}
     if is_table:
         table = list_promises(nlp, gold, name, **options)
         typer.echo(table)

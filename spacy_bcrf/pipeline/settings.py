@@ -64,6 +64,7 @@ class Control:
     confidence: float = 0.95
     unit: str = "span"
     max_units: int = 1
+    covered: bool = False
     fitted_on: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -471,6 +471,46 @@ def test_evidence_of_gold_spans_and_predictions(nlp, ner):
     assert precision.units.n_docs == 2
 
 
+def test_a_covered_span_is_found_by_any_candidates(nlp, ner):
+    """The oracle: whether the written candidates of a threshold cover the tokens of gold spans."""
+    # "Annsaw" is one token for the pipeline, and gold starts inside. Labels and bounds differ.
+    words, spaces = ["Ann", "saw", "Rome", "Kim"], [False, True, True, False]
+    gold = Doc(nlp.vocab, words=words, spaces=spaces, ents=["O", "B-LOC", "I-LOC", "B-LOC"])
+    tokens = ["Annsaw", "Rome", "Kim"]
+    at = [(0, 2), (2, 3)]
+    covered = Evidence(ner, [Example(Doc(nlp.vocab, words=tokens), gold)], "recall", True)
+    exact = Evidence(ner, [Example(Doc(nlp.vocab, words=tokens), gold)], "recall")
+    p = covered.units.posteriors
+    assert exact.units.posteriors[0] == 0 < p[0] and exact.units.posteriors[1] < p[1]
+    for threshold in np.geomspace(2e-4, 1, 40):
+        ner.control = Control("recall", ner.labels, (threshold,) * len(ner.labels))
+        doc = ner(Doc(nlp.vocab, words=tokens))
+        inside = {i for span in doc.spans["candidates"] for i in range(span.start, span.end)}
+        assert [inside.issuperset(range(*each)) for each in at] == (p >= threshold).tolist()
+
+
+def test_a_covered_promise_has_a_higher_threshold(nlp, ner):
+    gold = [Doc(nlp.vocab, words=WORDS, ents=["B-LOC", *ENTS[1:]]) for _ in range(60)]
+    options = {"recall": 0.9, "confidence": 0.9}
+    exact = control(nlp, gold, "bcrf_ner", **options)
+    covered = control(nlp, gold, "bcrf_ner", **options, covered=True)
+    assert covered.kept[0].threshold > exact.kept[0].threshold
+    assert ner.control.covered and "recall 0.9 (covered)" in str(covered)
+    tables = [list_promises(nlp, gold, "bcrf_ner", covered=given).offers for given in (False, True)]
+    kinds = [[offer.threshold for offer in offers if offer.kind == "recall"] for offers in tables]
+    assert kinds[0][3] < kinds[1][3]
+    precise = [[offer for offer in offers if offer.kind == "precision"] for offers in tables]
+    assert repr(precise[0]) == repr(precise[1])
+
+
+@pytest.mark.parametrize(
+    "options", [{"precision": 0.9}, {"recall": 0.9, "of_labels": {"PER": 0.95}}]
+)
+def test_covered_is_of_recall_and_of_all_labels(nlp, options):
+    with pytest.raises(ValueError, match="covered promises recall of all labels together"):
+        control(nlp, [], "bcrf_ner", **options, covered=True)
+
+
 def test_documents_that_weigh_little_are_named():
     """60 documents without an error keep the promise; each as a quarter of one, 196 are needed."""
     units = Units(np.arange(60), np.full(60, 0.99), np.ones(60, dtype=bool), 60)

@@ -208,6 +208,9 @@ def test_promises_rest_on_the_other_half_of_all_folds(work, controlled):
     held_out = train.read_held_out(work / "corpus", work / "training")
     texts = hash_texts(doc for _, docs in held_out for doc in docs[1::2])
     assert texts and tuple(kept["recall"]["fitted_on"]) == texts
+    assert kept["covered"]["covered"] and not kept["recall"]["covered"]
+    assert kept["covered"]["thresholds"][0] > kept["recall"]["thresholds"][0]
+    assert "covered by label" not in kept
     (note,) = on["notes"]
     assert "precision 0.9 of LOC" in note and "precision by label" in kept
     pipe.control = kept["recall"]
@@ -248,7 +251,8 @@ def test_the_card_has_scores_promises_and_what_the_pipeline_is_not_for(work, con
         controlled, ["Ann saw Rome x"], test, work / "card.md", work / "report.md"
     )
     assert "# Ann | PER | " in card and "123,456 words/s" in card and "No names but ours." in card
-    assert "| all | recall 0.95 |" in card and "[A](https://a.b) by B, MIT" in card
+    assert "| all | recall 0.95 |" in card and "| all | recall 0.95 (covered) |" in card
+    assert "[A](https://a.b) by B, MIT" in card
     assert "training files a, b: `abc`" in card
     page = demote(card)
     assert "\n### Data and limits" in page and "\n# Ann | PER" in page and "### Scores" not in page

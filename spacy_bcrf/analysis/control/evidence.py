@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,12 +31,14 @@ class Loss:
     """What a promise counts as the loss of a document.
 
     unit: "span", the share of its units that are wrong; "document", whether any is. max_units: a
-    document with n units weighs min(n, max_units), with the unit "span". ValueError for an unknown
-    unit, or if documents are to have two weights.
+    document with n units weighs min(n, max_units), with the unit "span". covered: a gold span is
+    found if candidates of any labels cover its tokens, as for redaction; else only if it is one.
+    ValueError for an unknown unit, or if documents are to have two weights.
     """
 
     unit: str = "span"
     max_units: int = 1
+    covered: bool = False
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
@@ -74,10 +77,11 @@ class Promise(NamedTuple):
     level: float
 
 
-def show_promise(kind: str, value: float, unit: str, labels: Sequence[str] = ()) -> str:
+def show_promise(kind: str, value: float, loss: Loss, labels: Sequence[str] = ()) -> str:
     """Return a promise as text, such as "recall 0.9 a document of PERSON"."""
-    per = " a document" if unit == "document" else ""
-    return f"{kind} {value:g}{per}" + (f" of {', '.join(labels)}" if labels else "")
+    what = f"{kind} {value:g}" + (" (covered)" if loss.covered else "")
+    per = " a document" if loss.unit == "document" else ""
+    return f"{what}{per}" + (f" of {', '.join(labels)}" if labels else "")
 
 
 class Kept(NamedTuple):
@@ -97,18 +101,23 @@ class Evidence:
     """The units of gold documents that a promise is about, with their posteriors.
 
     precision: predictions that gold can judge. recall: gold spans with a label of the component;
-    one that no prediction can match has the posterior 0. The components before it have annotated
-    the documents. ValueError if it knows no gold label, or without a unit.
+    one that no prediction can match has the posterior 0. covered: see `Loss`; the posterior of a
+    gold span is then the highest threshold whose candidates cover it. The components before it have
+    annotated the documents. ValueError if it knows no gold label, or without a unit.
     """
 
-    def __init__(self, pipe: Any, examples: Sequence[Example], promise: str) -> None:
+    def __init__(
+        self, pipe: Any, examples: Sequence[Example], promise: str, covered: bool = False
+    ) -> None:
         """pipe: a `SequenceLabeler`. promise: one of PROMISES."""
         check_promise(pipe.name, pipe.codec, promise)
         check_common(pipe, examples)
         self._labels = pipe.labels
         self.n_left_out = 0
         """The number of predictions that gold cannot judge."""
-        read = self._read_predictions if promise == "precision" else _read_gold_spans
+        read = self._read_predictions
+        if promise == "recall":
+            read = partial(_read_gold_spans, covered=covered)
         found_in: list[tuple[NDArray, ...]] = []
         shown = tqdm(examples, "predicting", unit="docs", delay=1, disable=None)
         for i, batch in enumerate(minibatch(shown, BATCH_SIZE)):
@@ -225,22 +234,30 @@ def _explain_failure(
     return f"{who}: {few}. It needs {need}"
 
 
-def _read_gold_spans(pipe: Any, batch: Sequence[Example]) -> tuple[NDArray, ...]:
+def _read_gold_spans(pipe: Any, batch: Sequence[Example], covered: bool) -> tuple[NDArray, ...]:
     """Return document, label, posterior and True of each gold span."""
     docs = [example.predicted for example in batch]
-    potentials = pipe.find_potentials(docs)
+    posterior = pipe.posterior(pipe.find_potentials(docs))
     label_ids = {label: i for i, label in enumerate(pipe.labels)}
     offsets = np.append(0, doc_lengths(docs).cumsum()).tolist()
+    mode = "expand" if covered else "strict"
     rows = []
     for i, (doc, example) in enumerate(zip(docs, batch, strict=True)):
         for gold in pipe.codec.find_spans(example.reference):
             if gold.label_ in label_ids:
-                span = doc.char_span(gold.start_char, gold.end_char)
+                span = doc.char_span(gold.start_char, gold.end_char, alignment_mode=mode)
                 at = (span.start, span.end) if span else (0, 0)
                 rows.append((i, *(offsets[i] + token for token in at), label_ids[gold.label_]))
     of_doc, starts, ends, labels = np.array(rows, dtype="int64").reshape(-1, 4).T
     exists = ends > starts
     p = np.zeros(len(rows))
-    given = tuple(part[exists].astype("int32") for part in (starts, ends, labels))
-    p[exists] = pipe.confidences(pipe.posterior(potentials), given)
+    if covered:
+        best = np.zeros(offsets[-1])
+        candidates = pipe.codec.candidates(posterior, float(GRIDS["recall"][0]), pipe.model.ops)
+        for start, end, _, of_candidate in zip(*candidates, strict=True):
+            np.maximum(best[start:end], of_candidate, out=best[start:end])
+        p[exists] = [best[i:j].min() for i, j in zip(starts[exists], ends[exists], strict=True)]
+    else:
+        given = tuple(part[exists].astype("int32") for part in (starts, ends, labels))
+        p[exists] = pipe.confidences(posterior, given)
     return of_doc, labels, p, np.ones(len(rows), dtype=bool)

@@ -349,12 +349,12 @@ def _needed(labeler: SequenceLabeler, spans: Spans) -> tuple[list[str], int | No
     promise = labeler.control
     if promise is None or not promise.values:
         return [], None
-    kind, loss = promise.promise, Loss(promise.unit, promise.max_units)
+    kind, loss = promise.promise, Loss(promise.unit, promise.max_units, promise.covered)
     level = (1 - promise.confidence) / len(set(promise.groups))
     numbers, names = [], []
     for labels, value, _ in promise.by_group():
         of_group = Promise(tuple(labels), value, level)
-        names.append(show_promise(kind, value, loss.unit, labels))
+        names.append(show_promise(kind, value, loss, labels))
         budgets = split_level(kind, of_group)
         ids = [labeler.labels.index(label) for label in labels]
         excess = _expected_excess(kind, spans, ids, GRIDS[kind][budgets > 0], 1 - value, loss)

@@ -17,7 +17,17 @@ from spacy_bcrf.pipeline.settings import PROMISES, Control
 
 from ..loading import check_unseen, find_labeler, hash_texts, make_examples, note_left_out
 from ..result import Result, make_axes
-from .evidence import GRIDS, Evidence, Kept, Loss, Promise, fit_threshold, mean_loss, show_promise
+from .evidence import (
+    GRIDS,
+    SPANS,
+    Evidence,
+    Kept,
+    Loss,
+    Promise,
+    fit_threshold,
+    mean_loss,
+    show_promise,
+)
 from .risk import Counts, Floats, binomial_interval, count_units
 
 VALUES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
@@ -71,14 +81,14 @@ class Controlled(Result):
     kept: list[Kept]
     n_docs: int
     n_candidates: int
-    unit: str = "span"
+    loss: Loss = SPANS
     notes: list[str] = field(default_factory=list)
 
     def rows(self) -> list[tuple[str, ...]]:
         units = "predictions" if self.kind == "precision" else "gold spans"
         rows = [("labels", "promised", "threshold", "documents", "measured", f"{units} kept")]
         for (labels, value, _), threshold, n, measured, share in self.kept:
-            promised = show_promise(self.kind, value, self.unit)
+            promised = show_promise(self.kind, value, self.loss)
             numbers = f"{threshold:.4g}", f"{n:,}", f"{measured:.4f}", f"{100 * share:.1f}%"
             rows.append((", ".join(labels), promised, *numbers))
         return [*rows]
@@ -106,23 +116,27 @@ def control(
     confidence: float = 0.95,
     unit: str = "span",
     max_units: int = 1,
+    covered: bool = False,
 ) -> Controlled:
     """Find posterior thresholds that keep a promise on new documents, and set them.
 
     The promise holds for documents from the same source as `gold`, which neither training nor
     `calibrate` has seen. recall, precision: the promised value, one of them. of_labels: promises of
-    labels or tuples of labels. confidence: that all promises are kept. unit, max_units: see `Loss`.
+    labels or tuples of labels. confidence: that all promises are kept. unit, max_units, covered:
+    see `Loss`. A covered promise is one of recall, and of all labels together.
     ValueError as from `check_unseen`, `split_promise`, `Loss`, `Evidence` and `fit_threshold`.
     """
     if (recall is None) == (precision is None):
         raise ValueError("expected either recall or precision, such as precision 0.95")
-    loss = Loss(unit, max_units)
+    loss = Loss(unit, max_units, covered)
+    if covered and (recall is None or of_labels):
+        raise ValueError("covered promises recall of all labels together, of no label by itself")
     name, labeler = find_labeler(nlp, pipe)
     kind, value = ("precision", precision) if recall is None else ("recall", recall)
     promises = split_promise(labeler.labels, value, of_labels or {}, confidence)
     notes = check_unseen(labeler, gold)
     examples = make_examples(nlp, name, gold)
-    evidence = Evidence(labeler, examples, kind)
+    evidence = Evidence(labeler, examples, kind, covered)
     notes += note_left_out(evidence.n_left_out, name) + doubt_source(labeler, examples)
     kept = [fit_threshold(evidence.of(one.labels), kind, one, loss, name) for one in promises]
     found = [(label, i, one) for i, one in enumerate(kept) for label in one.promise.labels]
@@ -136,6 +150,7 @@ def control(
         confidence,
         unit,
         max_units,
+        covered,
         hash_texts(gold),
     )
     n_candidates = sum(
@@ -148,7 +163,7 @@ def control(
             f"{n_candidates:,} candidates for {n_gold:,} gold spans: the component finds too few "
             "of them, so nearly all is a candidate. Train it on more documents, or promise less"
         )
-    return Controlled(name, kind, kept, len(examples), n_candidates, unit, notes)
+    return Controlled(name, kind, kept, len(examples), n_candidates, loss, notes)
 
 
 def measure_promises(labeler: Any, examples: Sequence[Example]) -> list[dict[str, Any]]:
@@ -160,12 +175,13 @@ def measure_promises(labeler: Any, examples: Sequence[Example]) -> list[dict[str
     promise = labeler.control
     if promise is None or not promise.values:
         return []
-    loss = Loss(promise.unit, promise.max_units)
-    evidence = _try_evidence(labeler, examples, promise.promise)
+    loss = Loss(promise.unit, promise.max_units, promise.covered)
+    evidence = _try_evidence(labeler, examples, promise.promise, loss.covered)
     found = []
     for labels, value, threshold in promise.by_group():
         row = {"kind": promise.promise, "labels": labels, "promised": value}
-        row |= {"unit": loss.unit, "documents": 0, "reached": None, "low": None, "high": None}
+        row |= {"unit": loss.unit, "covered": loss.covered, "documents": 0}
+        row |= dict.fromkeys(("reached", "low", "high"))
         units = None if evidence is None else evidence.of(labels)
         if units is not None and len(units.docs):
             counts = count_units(promise.promise, units, np.array([threshold], dtype="float64"))
@@ -175,7 +191,8 @@ def measure_promises(labeler: Any, examples: Sequence[Example]) -> list[dict[str
 
 
 def show_reached(row: dict[str, Any]) -> str:
-    promised = show_promise(row["kind"], row["promised"], row["unit"])
+    loss = Loss(row["unit"], covered=row["covered"])
+    promised = show_promise(row["kind"], row["promised"], loss)
     line = f"{', '.join(row['labels'])}: {promised} promised"
     if row["reached"] is None:
         return f"{line}, not measured"
@@ -217,10 +234,12 @@ def doubt_source(labeler: Any, examples: Sequence[Example]) -> list[str]:
     ]
 
 
-def _try_evidence(labeler: Any, examples: Sequence[Example], kind: str) -> Evidence | None:
+def _try_evidence(
+    labeler: Any, examples: Sequence[Example], kind: str, covered: bool = False
+) -> Evidence | None:
     """Return what a promise is about; None without units, or if the annotation has no promise."""
     with suppress(ValueError):
-        return Evidence(labeler, examples, kind)
+        return Evidence(labeler, examples, kind, covered)
     return None
 
 
@@ -282,19 +301,20 @@ def list_promises(
     confidence: float = 0.95,
     unit: str = "span",
     max_units: int = 1,
+    covered: bool = False,
 ) -> PromiseTable:
     """Return the promises of VALUES for all labels together, with thresholds and costs.
 
     All hold at once with this confidence (Bonferroni), so one may choose after a look. `control`
     with `confidence_each` then finds the threshold of the table. ValueError as from `control`.
     """
-    loss = Loss(unit, max_units)
+    loss = Loss(unit, max_units, covered)
     name, labeler = find_labeler(nlp, pipe)
     split_promise(labeler.labels, None, {}, confidence)
     notes = check_unseen(labeler, gold)
     examples = make_examples(nlp, name, gold)
     notes += doubt_source(labeler, examples)
-    evidence = {kind: _try_evidence(labeler, examples, kind) for kind in PROMISES}
+    evidence = {kind: _try_evidence(labeler, examples, kind, covered) for kind in PROMISES}
     given = {kind: found.units for kind, found in evidence.items() if found is not None}
     if precise := evidence["precision"]:
         notes += note_left_out(precise.n_left_out, name)
