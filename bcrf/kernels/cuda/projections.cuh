@@ -41,21 +41,21 @@ __device__ R team_sum(R x, R* scratch) {
 // Sum x, and y, of the threads of a team. Both wait at the same barriers.
 template <class R>
 __device__ void team_sums(R& x, R& y, R* scratch) {
-    if (!HELD) {
+    if constexpr (!HELD) {
         x = team_sum(x, scratch), y = team_sum(y, scratch);
-        return;
+    } else {
+        for (int distance = WARP / 2; distance > 0; distance /= 2) {
+            const R of_x = shuffle(x, distance), of_y = shuffle(y, distance);
+            x = x + of_x, y = y + of_y;
+        }
+        if (WARPS == 1) return;
+        const int warp = threadIdx.x / WARP, first = warp / WARPS * WARPS, last = first + WARPS - 1;
+        R* other = scratch + THREADS / WARP;
+        if (threadIdx.x % WARP == 0) scratch[warp] = x, other[warp] = y;
+        __syncthreads();
+        x = scratch[first] + scratch[last], y = other[first] + other[last];
+        __syncthreads();
     }
-    for (int distance = WARP / 2; distance > 0; distance /= 2) {
-        const R of_x = shuffle(x, distance), of_y = shuffle(y, distance);
-        x = x + of_x, y = y + of_y;
-    }
-    if (WARPS == 1) return;
-    const int warp = threadIdx.x / WARP, first = warp / WARPS * WARPS, last = first + WARPS - 1;
-    R* other = scratch + THREADS / WARP;
-    if (threadIdx.x % WARP == 0) scratch[warp] = x, other[warp] = y;
-    __syncthreads();
-    x = scratch[first] + scratch[last], y = other[first] + other[last];
-    __syncthreads();
 }
 
 struct Options {
