@@ -17,17 +17,7 @@ from spacy_bcrf.pipeline.settings import PROMISES, Control
 
 from ..loading import check_unseen, find_labeler, hash_texts, make_examples, note_left_out
 from ..result import Result, make_axes
-from .evidence import (
-    GRIDS,
-    SPANS,
-    Evidence,
-    Kept,
-    Loss,
-    Promise,
-    fit_threshold,
-    mean_loss,
-    show_promise,
-)
+from .evidence import GRIDS, Evidence, Kept, Loss, Promise, fit_threshold, mean_loss, show_promise
 from .risk import Counts, Floats, binomial_interval, count_units
 
 VALUES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
@@ -81,7 +71,7 @@ class Controlled(Result):
     kept: list[Kept]
     n_docs: int
     n_candidates: int
-    loss: Loss = SPANS
+    loss: Loss
     notes: list[str] = field(default_factory=list)
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -180,8 +170,8 @@ def measure_promises(labeler: Any, examples: Sequence[Example]) -> list[dict[str
     found = []
     for labels, value, threshold in promise.by_group():
         row = {"kind": promise.promise, "labels": labels, "promised": value}
-        row |= {"unit": loss.unit, "covered": loss.covered, "documents": 0}
-        row |= dict.fromkeys(("reached", "low", "high"))
+        row |= {"promise": show_promise(promise.promise, value, loss), "documents": 0}
+        row |= {"unit": loss.unit, "reached": None, "low": None, "high": None}
         units = None if evidence is None else evidence.of(labels)
         if units is not None and len(units.docs):
             counts = count_units(promise.promise, units, np.array([threshold], dtype="float64"))
@@ -191,9 +181,7 @@ def measure_promises(labeler: Any, examples: Sequence[Example]) -> list[dict[str
 
 
 def show_reached(row: dict[str, Any]) -> str:
-    loss = Loss(row["unit"], covered=row["covered"])
-    promised = show_promise(row["kind"], row["promised"], loss)
-    line = f"{', '.join(row['labels'])}: {promised} promised"
+    line = f"{', '.join(row['labels'])}: {row['promise']} promised"
     if row["reached"] is None:
         return f"{line}, not measured"
     reached = "{reached:.3f} reached ({low:.3f} to {high:.3f}), {documents:,} documents"

@@ -5,7 +5,6 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
 
-from spacy_bcrf.analysis.control.evidence import Loss, show_promise
 from spacy_bcrf.analysis.evaluation import OUTCOMES
 from spacy_bcrf.analysis.report_values import list_scores, percent
 
@@ -63,9 +62,7 @@ def promise_table(promises: Iterable[dict[str, Any]]) -> list[str]:
     rows = []
     for row in promises:
         reached = {"value": row["reached"], "low": row["low"], "high": row["high"]}
-        loss = Loss(row["unit"], covered=row["covered"])
-        promised = show_promise(row["kind"], row["promised"], loss)
-        cells = ", ".join(row["labels"]), promised, percent(reached), f"{row['documents']:,}"
+        cells = ", ".join(row["labels"]), row["promise"], percent(reached), f"{row['documents']:,}"
         rows.append(cells)
     return table(("labels", "promised", "reached, %", "documents"), rows)
 
