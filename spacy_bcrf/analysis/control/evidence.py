@@ -15,6 +15,7 @@ from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.settings import check_promise
 
+from ..folding import is_sign
 from ..loading import check_common
 from . import risk as bounds
 
@@ -32,7 +33,7 @@ class Loss:
 
     unit: "span", the share of its units that are wrong; "document", whether any is. max_units: a
     document with n units weighs min(n, max_units), with the unit "span". covered: a gold span is
-    found if candidates of any labels cover its tokens, as for redaction; else only if it is one.
+    found if candidates of any labels cover its words, as for redaction; else only if it is one.
     ValueError for an unknown unit, or if documents are to have two weights.
     """
 
@@ -252,7 +253,8 @@ def _read_gold_spans(pipe: Any, batch: Sequence[Example], covered: bool) -> tupl
     exists = ends > starts
     p = np.zeros(len(rows))
     if covered:
-        best = np.zeros(offsets[-1])
+        # As in `redact.Leak`, blanks and punctuation need no cover.
+        best = np.array([not any(map(is_sign, t.text)) for doc in docs for t in doc], dtype=float)
         candidates = pipe.codec.candidates(posterior, float(GRIDS["recall"][0]), pipe.model.ops)
         for start, end, _, of_candidate in zip(*candidates, strict=True):
             np.maximum(best[start:end], of_candidate, out=best[start:end])
