@@ -34,9 +34,9 @@ def find_loss(
     if not is_on_gpu(scores.emissions) or type(inference) not in (chain.CRF, chain.BCRF):
         return None
     batch = _batch(scores, tags, batch_first)
-    options = inference.options() if isinstance(inference, chain.BCRF) else None
-    if not padded.fits(batch, options):
+    if not batch.n:
         return None
+    options = inference.options() if isinstance(inference, chain.BCRF) else None
     emissions, edges = scores.emissions, scores.transitions
     shapes = (batch.size,) if reduction == "none" else (), emissions.shape, edges.shape
     found = [emissions.new_empty(x) for x in (*shapes, batch.tags, batch.tags)]

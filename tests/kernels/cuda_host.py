@@ -38,7 +38,7 @@ class HostDevice:
     """A `device.Device` that runs kernels on the CPU.
 
     threads: the most threads of a block, because each costs the CPU a switch at each barrier.
-        Kernels with matrices in registers need all their threads.
+        Kernels with numbers of a matrix in registers need all their threads.
     array_bytes: bytes of all arrays of each launch. A kernel reads or writes each at least once.
     """
 
@@ -72,7 +72,8 @@ class HostDevice:
         ]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
         function = getattr(library, f"launch_{kernel}")
-        threads = threads if launch.width else min(threads, self.threads)
+        needs_all = launch.width or launch.file == "products"
+        threads = threads if needs_all else min(threads, self.threads)
         outside = function(launch.blocks, threads, ctypes.c_size_t(memory), pointers)
         assert outside >= 0, f"{kernel}: not all threads of a block meet at each barrier"
         assert not outside, f"{kernel} wrote beyond its shared memory in {outside} blocks"

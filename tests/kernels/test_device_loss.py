@@ -51,7 +51,7 @@ WRONG = [
     for shared in (True, False)
     for scale in (30.0, 300.0)
 ]
-# More tags than registers hold: the host multiplies factors of two passes.
+# More tags than registers hold: factors of two passes are multiplied.
 MANY = [
     (inference, 38, "float64", True, kind, scores)
     for inference in (CRF(), BCRF(7))
@@ -94,7 +94,7 @@ def test_losses_are_those_of_the_cpu(cupy, inference, tags, dtype, shared, kind,
 @pytest.mark.parametrize("inference", [CRF(), BCRF()], ids=repr)
 @pytest.mark.parametrize("kind", GOLD)
 @pytest.mark.parametrize("tags, shared", [(9, True), (9, False), (70, True)])
-def test_a_step_is_three_launches_without_waits(cupy, host, inference, kind, tags, shared):
+def test_a_step_is_few_launches_without_waits(cupy, host, inference, kind, tags, shared):
     lengths = np.array([9, 1, 0, 2, 3, 12, 4], "int32")
     arrays = problem(np.random.default_rng(0), tags, shared, "float32", True, 1.0, lengths)
     potentials = Potentials.unchecked(*on(cupy, *arrays), cupy)
@@ -104,9 +104,8 @@ def test_a_step_is_three_launches_without_waits(cupy, host, inference, kind, tag
     cupy.counts.operations.clear()
     cupy.counts.waits.clear()
     inference.loss(potentials, gold)
-    assert len(host.launches) == 3
-    products = {"matmul", "multiply", "add"} if tags == 70 else set()
-    assert set(cupy.counts.operations) - {"ascontiguousarray"} == products
+    assert len(host.launches) == (4 if tags == 70 else 3)
+    assert set(cupy.counts.operations) <= {"ascontiguousarray"}
     assert cupy.counts.waits == []
 
 

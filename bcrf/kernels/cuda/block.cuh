@@ -36,7 +36,7 @@ __device__ R add(R x, R y) {
 }
 
 constexpr int WARP = 32;
-constexpr unsigned ALL_LANES = 0xffffffff;
+[[maybe_unused]] constexpr unsigned ALL_LANES = 0xffffffff;
 
 // Return x of another thread of the warp. A number that is a struct has its own.
 template <class R>

@@ -5,9 +5,11 @@
 // With partial gold, result, each and sums are the difference between the potentials and their
 // restriction to gold, and values (2, B) both bounds.
 // result (N, tags): see projection::Unary, which `rule` selects. sums (tags, tags): with -DBCRF_WIDTH,
-// the sums of the edge marginals. Without it, see `finish` about left (N, tags), or with gold (2, N, tags). each (N, tags, tags),
+// the sums of the edge marginals. Without it, left (N, tags), or with gold (2, N, tags), and f become their factors, see
+// `finish` and products.cu. each (N, tags, tags),
 // left and sums may be null.
-// failed[b]: Real lacks the range for sequence b, or no labeling is allowed; sums lack it.
+// passes[b]: the passes of sequence b, 2 with partial gold; not set if Real lacks the range, or no labeling is allowed.
+// Sums lack it.
 // workspace (3 rows + 1, N): for sequences longer than `capacity`. With gold and left it has 4 rows, since the second
 // pass has its own f, `right` of the edge marginals.
 // shared memory: a double for each thread, two rows for each team, 3 rows and a number for each token
@@ -15,7 +17,7 @@
 KERNEL bregman(const Score* unary, const Real* matrices, const Real* transposed,
                const double* edge_shifts, const double* edge_lows, const long long* starts,
                const int* lengths, const int* gold, const signed char* allowed, Real* workspace,
-               Real* left, Score* result, Score* each, double* sums, double* values, int* failed,
+               Real* left, Score* result, Score* each, double* sums, double* values, int* passes,
                int n_iter, double relaxation, double tolerance, int rule, int lower, double scale,
                int capacity, long long tokens, int tags, long long stride) {
     const int b = blockIdx.x, length = lengths[b], size = WIDTH ? WIDTH : tags;
@@ -23,7 +25,7 @@ KERNEL bregman(const Score* unary, const Real* matrices, const Real* transposed,
     Real *rows = (Real*)(shared_memory + blockDim.x), *e = rows + 2 * TEAMS * size;
     long long cells = (long long)capacity * size;
     if (length > capacity) cells = tokens * size, e = workspace + starts[b] * size;
-    const int factors = left && (gold || allowed) ? 4 : 3;
+    const int factors = !HELD && left && (gold || allowed) ? 4 : 3;
     Real* totals = length > capacity ? workspace + factors * cells + starts[b] : e + 3 * cells;
     const int lanes = HELD ? TEAM : blockDim.x;
     Projections<Real> chain{{matrices, transposed, edge_shifts, stride, tags}, edge_lows, starts[b], length,
@@ -38,18 +40,17 @@ KERNEL bregman(const Score* unary, const Real* matrices, const Real* transposed,
     }
 #pragma unroll
     for (int v = 0; v < PART; ++v) chain.arcs[v] = 0;
-    const int passes = annotation.kind(starts[b], length, (int*)shared_memory) == PARTIAL ? 2 : 1;
+    const int n_passes = annotation.kind(starts[b], length, (int*)shared_memory) == PARTIAL ? 2 : 1;
     bool is_failed = false;
-    for (int pass = 0; pass < passes && !is_failed; ++pass) {
+    for (int pass = 0; pass < n_passes && !is_failed; ++pass) {
         to.subtract = pass == 1;
-        if (pass == 1 && left) chain.f += cells;
+        if (!HELD && pass == 1 && left) chain.f += cells;
         // The bounds of the two values keep the loss from being negative.
-        const double value = chain.run({unary, annotation, to.subtract}, to, left ? left + pass * cells : left, sums,
+        const double value = chain.run({unary, annotation, to.subtract}, to, !HELD && left ? left + pass * cells : nullptr, sums,
                                        lower || to.subtract, is_failed);
         if (threadIdx.x == 0) values[pass * gridDim.x + b] = value;
         __syncthreads();
     }
-    if (is_failed && threadIdx.x == 0) failed[b] = 1;
-    if (left) clear_factors(left, workspace + 2 * cells, is_failed ? 0 : passes, factors - 2, cells, starts[b], length, tags);
+    if (!is_failed && threadIdx.x == 0) passes[b] = n_passes;
     if (HELD && sums && !is_failed) chain.flush(sums);
 }

@@ -3,10 +3,10 @@
 
 // Grid (B,), one block a sequence.
 // sums (tags, tags): with -DBCRF_WIDTH, the sums of the edge marginals; WARPS warps. Without it, alpha
-// and right (N, tags), or with gold (2, N, tags), become their factors, see `backward`.
+// and right (N, tags), or with gold (2, N, tags), become their factors, see `backward` and products.cu.
 // values (2, B): the log-partition of each sequence, or with `entropies` its entropy. With
 // partial gold, the second row is the restriction to gold, and the other results are differences.
-// failed[b]: the results of sequence b exceed the range of Real; sums lack it.
+// passes[b]: the passes of sequence b, 2 with partial gold; not set if its results exceed the range of Real. Sums lack it.
 // Other results: see Outputs.
 // shared memory: three rows, and a double for each thread.
 KERNEL forward_backward(const Score* unary, const Real* matrices, const Real* transposed,
@@ -14,7 +14,7 @@ KERNEL forward_backward(const Score* unary, const Real* matrices, const Real* tr
                         const int* lengths, const int* gold,
                         const signed char* allowed, Real* alpha, Score* tops, Real* totals, Real* right,
                         Score* marginals, Score* each, double* sums, Score* pairs, const int* heads,
-                        const int* tails, int n, int entropies, double* values, int* failed, long long tokens,
+                        const int* tails, int n, int entropies, double* values, int* passes, long long tokens,
                         int tags, long long stride) {
     const int b = blockIdx.x, length = lengths[b];
     if (length == 0) return;
@@ -23,9 +23,7 @@ KERNEL forward_backward(const Score* unary, const Real* matrices, const Real* tr
     const Outputs to{tags, marginals, each, nullptr, pairs, heads, tails, n, !HELD && entropies, false};
     Chain<Real> chain{{matrices, transposed, edge_shifts, stride, tags}, starts[b], length, tags,
                       alpha, tops, totals, rows, scratch};
-    const int passes = annotation.kind(starts[b], length, (int*)scratch) == PARTIAL ? 2 : 1;
-    const long long second = tokens * tags;
-    const bool is_precise = chain.run(passes, unary, annotation, to, sums, right, second, values + b, gridDim.x);
-    if (!is_precise && threadIdx.x == 0) failed[b] = 1;
-    clear_factors(alpha, right, is_precise ? passes : 0, gold || allowed ? 2 : 1, second, starts[b], length, tags);
+    const int n_passes = annotation.kind(starts[b], length, (int*)scratch) == PARTIAL ? 2 : 1;
+    if (chain.run(n_passes, unary, annotation, to, sums, right, tokens * tags, values + b, gridDim.x) && threadIdx.x == 0)
+        passes[b] = n_passes;
 }

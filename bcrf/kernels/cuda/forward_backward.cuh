@@ -84,7 +84,7 @@ template <class N> struct Chain {
     }
 
     // Visit each token and edge. right (N, tags), or null: with it, alpha and right become the factors
-    // of the edge marginals alpha[i, u] k[u, v] right[i + 1, v], negative if they are subtracted. Add this thread's part of the entropy to
+    // of the edge marginals alpha[i, u] k[u, v] right[i + 1, v]. Add this thread's part of the entropy to
     // `entropy`: H(last tag), and H(tag | next tag) of the other tokens. Return whether N has the range.
     __device__ bool backward(const Scores& scores, const Outputs& to, bool sums, N* right, double& entropy) {
         if constexpr (HELD) column.load(transitions.transposed, threadIdx.x, tags);
@@ -142,8 +142,7 @@ template <class N> struct Chain {
             if (!HELD && !has_next) to.last(i);
             if constexpr (!HELD && !IS_LOG<N>)
                 for (int t = threadIdx.x; t < tags && right; t += blockDim.x) {
-                    right[i * tags + t] = has_previous ? here[t] * (to.subtract ? -weight : weight) : N(0);
-                    alpha[i * tags + t] = has_next ? alpha[i * tags + t] / totals[i] : N(0);
+                    right[i * tags + t] = here[t] * weight, alpha[i * tags + t] = alpha[i * tags + t] / totals[i];
                 }
         }
         return is_precise;
@@ -182,7 +181,7 @@ template <class N> struct Chain {
         bool is_precise = true;
         for (int pass = 0; pass < passes; ++pass) {
             to.subtract = pass == 1;
-            if (pass == 1 && right) alpha += second, right += second;
+            if (!HELD && pass == 1 && right) alpha += second, right += second;
             const Scores scores{unary, gold, to.subtract};
             double shifts = 0, entropy = 0;
             double value = forward(scores, shifts);

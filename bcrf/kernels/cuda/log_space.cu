@@ -10,7 +10,7 @@
 // shared memory: (3 tags + threads) doubles.
 KERNEL finish(const Score* unary, const Score* transitions, const double* edge_shifts,
               const long long* starts, const int* lengths, const int* gold, const signed char* allowed, double* values,
-              const int* failed, double* alpha, Score* tops,
+              const int* passes, double* alpha, Score* tops,
               double* totals, Score* value, Score* marginals, Score* each, double* sums, Score* pairs,
               const int* heads, const int* tails, int n, int entropies, Score* edges, int* errors,
               int* counter, int tags, long long stride) {
@@ -20,11 +20,10 @@ KERNEL finish(const Score* unary, const Score* transitions, const double* edge_s
     const Gold annotation{gold, allowed, tags};
     const GoldKind kind = annotation.kind(first, length, (int*)scratch);
     double free = 0, target = 0;
-    if (length > 0 && failed[b]) {
+    if (length > 0 && !passes[b]) {
         const Outputs to{tags, marginals, each, sums, pairs, heads, tails, n, bool(entropies), false};
         Chain<Log> chain{{transitions, 1, edge_shifts, stride, tags}, first, length, tags, (Log*)alpha, tops, (Log*)totals, (Log*)shared_memory, (Log*)scratch};
-        const int passes = kind == PARTIAL ? 2 : 1;
-        chain.run(passes, unary, annotation, to, nullptr, nullptr, 0, values + b, gridDim.x);
+        chain.run(kind == PARTIAL ? 2 : 1, unary, annotation, to, nullptr, nullptr, 0, values + b, gridDim.x);
         __syncthreads();
     }
     if (length > 0) {

@@ -9,7 +9,7 @@
 // shared memory: (2 tags + threads) doubles.
 KERNEL finish(const Score* unary, const Score* transitions, const long long* starts,
               const int* lengths, const int* gold, const signed char* allowed, const double* values,
-              const int* failed, const double* edge_shifts,
+              const int* passes, const double* edge_shifts,
               double* workspace, Score* value, Score* result, Score* each,
               double* sums, Score* edges, int* errors, int* counter, int n_iter, double relaxation,
               double tolerance, int rule, int lower, double scale, long long tokens,
@@ -20,7 +20,7 @@ KERNEL finish(const Score* unary, const Score* transitions, const long long* sta
     const Gold annotation{gold, allowed, tags};
     const GoldKind kind = annotation.kind(first, length, (int*)scratch);
     double free = 0, target = 0;
-    if (length > 0 && failed[b]) {
+    if (length > 0 && !passes[b]) {
         Log* e = (Log*)workspace + first * tags;
         Projections<Log> chain{{transitions, scale, edge_shifts, stride, tags}, nullptr, first, length, tags,
                                {n_iter, relaxation, tolerance, rule, lower, scale}, e, e + cells, e + 2 * cells,

@@ -52,14 +52,4 @@ struct Outputs {
     }
 };
 
-// Clear the factors (passes, N, tags) of the edge marginals in a sequence, from pass `from` on. right may be null.
-// second: the numbers of a pass.
-__device__ void clear_factors(Real* left, Real* right, int from, int passes, long long second, long long first,
-                              int length, int tags) {
-    const long long cells = (long long)length * tags;
-    for (int pass = from; pass < passes && right; ++pass)
-        for (long long k = threadIdx.x; k < cells; k += blockDim.x)
-            left[pass * second + first * tags + k] = right[pass * second + first * tags + k] = 0;
-}
-
 #endif

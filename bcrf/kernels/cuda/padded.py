@@ -15,8 +15,7 @@ from bcrf.kernels.backend import BregmanOptions, Edges
 from .device import Device, Part
 from .errors import error_flag
 from .gpu_batch import BYTE, INT, LONG, Batch
-from .prepare import held_width
-from .projections import inner_dtype, project
+from .projections import project
 from .sum_product import forward_backward
 from .viterbi import find_best, score_path
 
@@ -159,12 +158,6 @@ def write_loss(
         *(int(not batch.shared), int(reduction != "none"), int(reduction == "token_mean"), factor),
         threads=THREADS,
     )
-
-
-def fits(batch: PaddedBatch, options: BregmanOptions | None) -> bool:
-    """Return whether `write_loss` can compute the loss: of few tags, or with a matrix an edge."""
-    real = inner_dtype(batch, options) if options else None
-    return batch.n > 0 and (not batch.shared or held_width(batch, real) > 0)
 
 
 def write_labelings(batch: PaddedBatch, rows: Part, sizes: Part) -> None:

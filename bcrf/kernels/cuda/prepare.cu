@@ -1,10 +1,10 @@
 // What all sequences of a batch share, ahead of a kernel with one block a sequence.
 #include "block.cuh"
 
-// Block 0 sets starts (B,) and clears failed (B,), counter (1,) and sums (cells,). starts and sums may be null.
+// Block 0 sets starts (B,) and clears passes (B,), counter (1,) and sums (cells,). starts and sums may be null.
 // The other blocks set k = exp(scale (w - max w)) for each of `rows` matrices w, `transposed` = k^T
 // unless it is null, the shifts scale max w, and the smallest finite logarithms in k, the lows.
-KERNEL prepare(const int* lengths, long long* starts, int* failed, int* counter, double* sums,
+KERNEL prepare(const int* lengths, long long* starts, int* passes, int* counter, double* sums,
                const Score* w, Real* k, Real* transposed, double* shifts, double* lows, int size,
                long long rows, int tags, double scale) {
     double* scratch = shared_memory;
@@ -21,7 +21,7 @@ KERNEL prepare(const int* lengths, long long* starts, int* failed, int* counter,
         for (int m = 0; m < int(threadIdx.x); ++m) start += parts[m];
         for (int b = from; b < to; ++b) {
             if (starts) starts[b] = start;
-            start += lengths[b], failed[b] = 0;
+            start += lengths[b], passes[b] = 0;
         }
         for (long long c = threadIdx.x; sums && c < columns; c += blockDim.x) sums[c] = 0;
         if (threadIdx.x == 0) *counter = 0;

@@ -26,38 +26,37 @@ def held_width(batch: Batch, real: np.dtype | None = None) -> int:
 class Prepared(NamedTuple):
     """What all sequences of a batch share, see prepare.cu.
 
-    matrices, sums: arrays if the host multiplies them, else scratch. parts: further scratch.
+    passes: 0 for sequences that exceed the range of the inner loops. parts: further scratch.
     """
 
     starts: Part
-    failed: Part
+    passes: Part
     counter: Part
     values: Part
     transposed: Part | None
     edge_shifts: Part
     edge_lows: Part
-    matrices: Part | Array
-    sums: Part | Array | None
+    matrices: Part
+    sums: Part | None
     parts: dict[str, Part]
 
 
 def prepare(
     batch: Batch,
     edges: Edges,
-    width: int,
     scale: float = 1.0,
     real: np.dtype | None = None,
     **parts: tuple[int, np.dtype],
 ) -> Prepared:
     """Launch `prepare`, which replaces a dozen array operations.
 
-    width: see `held_width`. parts: further scratch memory, see `Batch.scratch`.
+    parts: further scratch memory, see `Batch.scratch`.
     """
     tags, cells, real = batch.tags, batch.transitions.size, real or batch.unary.dtype
     rows = cells // tags**2
     scratch = batch.scratch(
         starts=(0 if batch.steps else batch.size, LONG),
-        failed=(batch.size, INT),
+        passes=(batch.size, INT),
         counter=(1, INT),
         values=(2 * batch.size, DOUBLE),
         transposed=(cells if batch.shared else 0, real),
@@ -72,20 +71,25 @@ def prepare(
         shared["transposed"] = None
     if edges != "sum":
         shared["sums"] = None
-    elif not width:
-        shared["matrices"] = batch.empty(*batch.transitions.shape, dtype=real)
-        shared["sums"] = batch.empty(tags, tags, dtype=DOUBLE)
     computed = None if batch.steps else shared["starts"]
     shared["starts"] = computed or batch.starts
     found = Prepared(**shared, parts=scratch)
     batch.launch(
         *("prepare", "prepare", 1 + min(rows, 1 << 15), batch.lengths, computed),
-        *(found.failed, found.counter, found.sums, batch.transitions, found.matrices),
+        *(found.passes, found.counter, found.sums, batch.transitions, found.matrices),
         *(found.transposed, found.edge_shifts, found.edge_lows, batch.size, rows, tags, scale),
         threads=256,
         real=real,
     )
     return found
+
+
+def edge_arrays(batch: Batch, edges: Edges) -> tuple[Array | None, Array | None]:
+    """Return arrays for the marginals of each edge and for their sums, None if not asked for."""
+    each = batch.empty(batch.n, batch.tags, batch.tags) if edges == "each" else None
+    # Without a sequence, no kernel sets the sums.
+    create = batch.empty if batch.size else batch.zeros
+    return each, create(batch.tags, batch.tags) if edges == "sum" else None
 
 
 def gold_arrays(batch: Batch, gold: Array | None) -> tuple[Array | None, Array | None]:

@@ -311,7 +311,7 @@ template <class N> struct Projections {
             for (int t = lane; t < tags; t += lanes()) {
                 const double flow_in = plain(masses_in[t] / z_in), flow_out = plain(masses_out[t] / z_out);
                 if constexpr (!IS_LOG<N>)
-                    if (left) left[(first + j) * tags + t] = is_last ? 0 : g[row + t] / (to.subtract ? -z_out : z_out);
+                    if (left) left[(first + j) * tags + t] = g[row + t] / z_out;
                 Score& x = to.marginals[(first + j) * tags + t];
                 if (options.rule == CHAIN)
                     x = chain_score(j, t, z_out, is_last ? flow_in : flow_out);

@@ -1,7 +1,6 @@
 """Iterative Bregman projections on a GPU, in three launches."""
 
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -10,7 +9,8 @@ from bcrf.kernels.backend import UNARIES, Array, BregmanOptions, Edges, Result
 from .errors import error_flag
 from .gpu_batch import DOUBLE, WARP, Batch
 from .memory import within_memory
-from .prepare import gold_arrays, held_width, prepare
+from .prepare import edge_arrays, gold_arrays, held_width, prepare
+from .products import add_products
 
 THREADS = 128
 """THREADS of bregman.cu: the threads of a block with matrices in registers."""
@@ -55,20 +55,24 @@ def project(
     n, tags, size, columns = batch.n, batch.tags, batch.size, width or batch.tags
     # Long sequences have their factors here, and failed sequences have logarithms.
     row = max((3 * columns + 1) * real.itemsize // 8 + 1, 3 * tags + 1)
-    found = prepare(batch, edges, width, options.scale, real, workspace=(row * n, DOUBLE))
+    # Factors of edge marginals; of both passes, if gold may be partial.
+    passes = (1 if gold is None else 2) if edges == "sum" and not width else 0
+    found = prepare(
+        *(batch, edges, options.scale, real),
+        workspace=(row * n, DOUBLE),
+        factors=(n * (2 + passes) * tags + n if passes else 0, real),
+        left=(n * passes * tags, real),
+    )
     unary, value = batch.empty(n, tags), batch.empty(size)
-    each = batch.empty(n, tags, tags) if edges == "each" else None
-    result = batch.empty(tags, tags) if edges == "sum" and width else each
-    workspace, values = found.parts["workspace"], found.values
-    factors: Any = workspace.view(real)
-    capacity = factor_capacity(batch, width, real)
+    each, total = edge_arrays(batch, edges)
+    values = found.values
+    workspace, factors, first = found.parts.values()
     left = right = None
-    if edges == "sum" and not width:
-        # Partial gold has factors of two passes.
-        passes = 1 if gold is None else 2
-        factors, capacity = batch.empty(((2 + passes) * tags + 1) * n, dtype=real), 0
-        left = batch.empty(passes * n, tags, dtype=real)
-        right = factors[2 * n * tags :][: passes * n * tags].reshape(-1, tags)
+    if passes:
+        left, capacity = first, 0
+        right = factors._replace(address=factors.address + 2 * n * tags * real.itemsize)
+    else:
+        factors, capacity = workspace.view(real), factor_capacity(batch, width, real)
     annotation = gold_arrays(batch, gold)
     numbers = (
         *(options.n_iter, float(options.relaxation or 0)),
@@ -78,26 +82,25 @@ def project(
     batch.launch(
         *("bregman", "bregman", size, batch.unary, found.matrices, found.transposed),
         *(found.edge_shifts, found.edge_lows, found.starts, batch.lengths, *annotation),
-        *(factors, left, unary, each, found.sums, values, found.failed, *numbers, capacity),
+        *(factors, left, unary, each, found.sums, values, found.passes),
+        *(*numbers, capacity),
         *(n, tags, batch.stride),
         threads=THREADS if width else columns,
         doubles=_factor_bytes(columns, width, real, capacity) // 8,
         real=real,
         width=width,
     )
+    add_products(batch, found, left, right, real)
     batch.launch(
         *("log_space_bregman", "finish", size, batch.unary, batch.transitions, found.starts),
-        *(batch.lengths, *annotation, values, found.failed, found.edge_shifts),
+        *(batch.lengths, *annotation, values, found.passes, found.edge_shifts),
         *(workspace, value, unary, each, found.sums),
-        *(result if each is None else None, error_flag(batch), found.counter, *numbers),
+        *(total, error_flag(batch), found.counter, *numbers),
         *(n, tags, batch.stride),
         doubles=2 * tags,
         real=real,
     )
-    if left is not None and right is not None:
-        products = found.matrices * (left[:-1].T @ right[1:])
-        result = (products + found.sums).astype(unary.dtype)
-    return Result(value, unary, result)
+    return Result(value, unary, total if each is None else each)
 
 
 def factor_capacity(batch: Batch, width: int, real: np.dtype) -> int:

@@ -1,14 +1,14 @@
 """The forward-backward algorithm of the CRF on a GPU, in three launches."""
 
 from types import ModuleType
-from typing import Any
 
 from bcrf.kernels.backend import Array, Edges, Result
 
 from .errors import error_flag
 from .gpu_batch import DOUBLE, Batch
 from .memory import within_memory
-from .prepare import gold_arrays, held_width, prepare
+from .prepare import edge_arrays, gold_arrays, held_width, prepare
+from .products import add_products
 
 
 @within_memory
@@ -63,46 +63,43 @@ def forward_backward(
     has_edges = edges == "each" or pairs is not None or entropies
     width = 0 if has_edges else held_width(batch)
     n, tags, columns = batch.n, batch.tags, width or batch.tags
+    real = batch.unary.dtype
+    # Factors of edge marginals; of both passes, if gold may be partial.
+    factors = n * tags * (1 if gold is None else 2) if edges == "sum" and not width else 0
     # `forward_backward` keeps the forward rows in the workspace, and `finish` the logarithms of
-    # failed sequences.
+    # sequences that exceed its range.
     found = prepare(
-        *(batch, edges, width),
+        *(batch, edges),
         workspace=(n * tags, DOUBLE),
-        tops=(n, batch.unary.dtype),
+        tops=(n, real),
         totals=(n, DOUBLE),
+        alpha=(factors, real),
+        right=(factors, real),
     )
     unary = batch.empty(n, tags) if marginals else None
-    each = batch.empty(n, tags, tags) if edges == "each" else None
     value = batch.empty(batch.size)
-    workspace, tops, totals = found.parts.values()
-    alpha: Any = workspace.view(batch.unary.dtype)
-    right = None
-    result = batch.empty(tags, tags) if edges == "sum" and width else each
-    if edges == "sum" and not width:
-        # Partial gold has factors of two passes.
-        rows = n if gold is None else 2 * n
-        alpha, right = batch.empty(rows, tags), batch.empty(rows, tags)
+    each, total = edge_arrays(batch, edges)
+    workspace, tops, totals, alpha, last = found.parts.values()
+    right = last if factors else None
     values = found.values
     annotation = gold_arrays(batch, gold)
     asked = *(pairs or 3 * (None,)), pairs[0].shape[1] if pairs else 0, int(entropies)
     batch.launch(
         *("forward_backward", "forward_backward", batch.size, batch.unary),
         *(found.matrices, found.transposed, found.edge_shifts, found.starts, batch.lengths),
-        *(*annotation, alpha, tops, totals.view(batch.unary.dtype), right),
-        *(unary, each, found.sums, *asked, values, found.failed, n, tags, batch.stride),
+        *(*annotation, alpha if factors else workspace.view(real), tops, totals.view(real), right),
+        *(unary, each, found.sums, *asked, values, found.passes, n, tags, batch.stride),
         threads=columns,
         doubles=3 * columns,
         width=width,
     )
+    add_products(batch, found, alpha, right, real)
     batch.launch(
         *("log_space", "finish", batch.size, batch.unary, batch.transitions, found.edge_shifts),
-        *(found.starts, batch.lengths, *annotation, values, found.failed, workspace),
+        *(found.starts, batch.lengths, *annotation, values, found.passes, workspace),
         *(tops, totals),
         *(value, unary, each, found.sums, *asked),
-        *(result if each is None else None, error_flag(batch), found.counter, tags, batch.stride),
+        *(total, error_flag(batch), found.counter, tags, batch.stride),
         doubles=3 * tags,
     )
-    if right is not None:
-        products = found.matrices * (alpha[:-1].T @ right[1:])
-        result = (products + found.sums).astype(batch.unary.dtype)
-    return Result(value, unary, result)
+    return Result(value, unary, total if each is None else each)
