@@ -51,7 +51,8 @@ def prepare(
 ) -> Prepared:
     """Launch `prepare`, which replaces a dozen array operations.
 
-    width: see `held_width`. parts: further scratch memory, see `Batch.scratch`.
+    width: see `held_width`. scale: 0 for the transitions themselves, 0 where they are forbidden.
+    parts: further scratch memory, see `Batch.scratch`.
     """
     tags, cells, real = batch.tags, batch.transitions.size, real or batch.unary.dtype
     rows = cells // tags**2
