@@ -34,7 +34,7 @@ struct Dim {
 };
 
 namespace host {
-constexpr int MAX_THREADS = 128, WARP = 32;
+constexpr int MAX_THREADS = 256, WARP = 32;
 constexpr size_t STACK_BYTES = 1 << 17;
 enum State { BEFORE_WARP, BEFORE_BLOCK, DONE };
 inline Dim thread, block, threads, grid;

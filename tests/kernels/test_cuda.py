@@ -359,15 +359,17 @@ def test_batches_without_tokens(host, tags, lengths, shared):
     rng, lengths = np.random.default_rng(0), np.array(lengths, "int32")
     arrays = problem(rng, tags, shared, "float32", False, 1.0, lengths)
     edges = "sum" if shared else "each"
-    options = BregmanOptions(3, 1.25, None)
-    for found, expected in zip(
-        *(
-            [*k.sum_product(np, *arrays, edges, True), *k.bregman(np, *arrays, options, edges)]
-            for k in (cuda, native)
-        ),
-        strict=True,
+    options, gold = BregmanOptions(3, 1.25, None), np.zeros(0, "int32")
+    for name, args in (
+        ("sum_product", [edges, True]),
+        ("bregman", [options, edges]),
+        ("mean_field", [3]),
+        ("mean_field_loss", [gold, 3]),
     ):
-        np.testing.assert_array_equal(found, expected)
+        for found, expected in zip(
+            *(getattr(k, name)(np, *arrays, *args) for k in (cuda, native)), strict=True
+        ):
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_arrays_that_are_not_contiguous_are_copied(host):

@@ -6,6 +6,7 @@ import pytest
 from pairwise import pairwise
 from test_kernels import problem
 
+from bcrf import kernels
 from bcrf.chain import BCRF, CRF, Potentials, viterbi
 from bcrf.chain.potentials import NotFiniteError
 
@@ -106,6 +107,25 @@ def test_a_step_is_few_launches_without_waits(cupy, host, inference, kind, tags,
     inference.loss(potentials, gold)
     assert len(host.launches) == (4 if tags == 70 else 3)
     assert set(cupy.counts.operations) <= {"ascontiguousarray"}
+    assert cupy.counts.waits == []
+
+
+@pytest.mark.parametrize("tags, shared", [(9, True), (64, True), (9, False), (70, True)])
+@pytest.mark.parametrize("n_iter", [1, 10])
+def test_mean_field_is_two_launches_without_waits(cupy, host, n_iter, tags, shared):
+    lengths = np.array([9, 1, 0, 2, 3, 12, 4], "int32")
+    arrays = problem(np.random.default_rng(0), tags, shared, "float32", True, 1.0, lengths)
+    gold = np.zeros(len(arrays[0]), "int32")
+    products = {"matmul", "add", "greater", "where"} if tags == 70 else set()
+    for query, args, operations in (
+        (kernels.mean_field, [], set()),
+        (kernels.mean_field_loss, on(cupy, gold), products),
+    ):
+        host.launches.clear()
+        cupy.counts.operations.clear()
+        query(*on(cupy, *arrays), *args, n_iter)
+        assert host.launches == ["prepare", "mean_field"]
+        assert set(cupy.counts.operations) == operations
     assert cupy.counts.waits == []
 
 

@@ -206,8 +206,9 @@ class _CupyDevice:
         function = self._find(launch.file, launch.kernel, launch.types, launch.width)
         if launch.shared_memory > function.max_dynamic_shared_size_bytes:
             function.max_dynamic_shared_size_bytes = launch.shared_memory
-        blocks, threads = (launch.blocks,), (launch.threads,)
-        function(blocks, threads, pack(launch), shared_mem=launch.shared_memory)
+        # Registers may allow fewer threads than there are tags.
+        threads = min(launch.threads, function.max_threads_per_block)
+        function((launch.blocks,), (threads,), pack(launch), shared_mem=launch.shared_memory)
 
     def _find(self, file: str, kernel: str, types: tuple[str, str], width: int) -> Any:
         key = file, kernel, types, width

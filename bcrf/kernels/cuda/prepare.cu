@@ -2,8 +2,8 @@
 #include "block.cuh"
 
 // Block 0 sets starts (B,) and clears passes (B,), counter (1,) and sums (cells,). starts and sums may be null.
-// The other blocks set k = exp(scale (w - max w)) for each of `rows` matrices w, `transposed` = k^T
-// unless it is null, the shifts scale max w, and the smallest finite logarithms in k, the lows.
+// The other blocks set k = exp(scale (w - max w)), or if scale is 0 k = w with 0 for -inf, for each of `rows` matrices w,
+// `transposed` = k^T unless it is null, the shifts scale max w, and the smallest finite logarithms in k, the lows.
 KERNEL prepare(const int* lengths, long long* starts, int* passes, int* counter, double* sums,
                const Score* w, Real* k, Real* transposed, double* shifts, double* lows, int size,
                long long rows, int tags, double scale) {
@@ -34,7 +34,8 @@ KERNEL prepare(const int* lengths, long long* starts, int* passes, int* counter,
         top = largest_of(top, scratch);
         if (top == -infinity()) top = 0;
         for (long long c = threadIdx.x; c < columns; c += blockDim.x) {
-            const Real y = Real(in[c] - Score(top)) * Real(scale), x = exp(y);
+            const Real y = Real(in[c] - Score(top)) * Real(scale), finite = in[c] == -infinity() ? Score(0) : in[c];
+            const Real x = scale > 0 ? exp(y) : finite;
             k[row * columns + c] = x;
             if (transposed) transposed[row * columns + c % tags * tags + c / tags] = x;
             if (y < low && y > -infinity()) low = y;

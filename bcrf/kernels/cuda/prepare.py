@@ -50,6 +50,7 @@ def prepare(
 ) -> Prepared:
     """Launch `prepare`, which replaces a dozen array operations.
 
+    scale: 0 for the transitions themselves, 0 where they are forbidden.
     parts: further scratch memory, see `Batch.scratch`.
     """
     tags, cells, real = batch.tags, batch.transitions.size, real or batch.unary.dtype
