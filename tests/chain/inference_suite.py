@@ -43,7 +43,9 @@ class InferenceTest(ABC):
         assert np.isfinite(gradient.unary).all() and np.isfinite(gradient.transitions).all()
         losses, gradient = self.inference.loss(batch, np.full(len(gold), -1, "int32"))
         assert (losses == 0).all()
-        assert not gradient.unary.any() and not gradient.transitions.any()
+        # A GPU sums the edges of sequences in any order, so sums differ in their last bits.
+        np.testing.assert_allclose(gradient.unary, 0, atol=1e-13)
+        np.testing.assert_allclose(gradient.transitions, 0, atol=1e-13)
 
     @given(problems.potentials(), st.data())
     def test_loss_does_not_grow_with_the_lattice(self, batch, data):
