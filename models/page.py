@@ -17,15 +17,15 @@ from .build import MODELS, WORK
 
 HEAD = """# Pipelines
 
-Pipelines that one can load: small, on a CPU, with calibrated probabilities, and with promises of
-precision and recall: `nlp.meta["promises"]` has them, `pipe.control` takes one. `python -m
-models.page` writes this page from their cards, which `report` measures.
+Small pipelines for a CPU, with calibrated probabilities and promises of precision and recall:
+`nlp.meta["promises"]` has them, `pipe.control` takes one. `python -m models.page` writes this page
+from their cards, which `report` measures.
 
 In a clone, `make models` builds their wheels into `dist` from public corpora, and
 `make models MODEL=NAME` builds one, in 2 to 9 minutes of processor time. `CORPORA=DIR` reads
-corpora of a folder instead of a download. Install a wheel beside spacy-bcrf, without a network
-too. A pipeline warns on loading if it needs other versions than the installed ones. The card in
-the wheel, its README.md, has the scores by label, the promises and the sources.
+a folder instead of a download. Install a wheel beside spacy-bcrf. A pipeline warns on loading if it
+needs other versions than the installed ones. The card in the wheel, its README.md, has the scores
+by label, the promises and the sources.
 """
 HEADER = ("pipeline", "F on test", "calibration error", "words/s", "MB", "licence")
 

@@ -251,7 +251,7 @@ def fused_loss(
     gold: Array,
     options: BregmanOptions | None = None,
 ) -> Result | None:
-    """Losses (B,) and their gradient: one call on a CPU, three launches without a wait on a GPU.
+    """Losses (B,) and their gradient: one call on a CPU, launches without a wait on a GPU.
 
     gold: int32 (N,) tags with -1 for unknown, or bool (N, T) allowed tags. options: of a Bregman
     CRF; None is a CRF. `Inference.loss` defines the loss. Transitions that all edges share have a

@@ -94,8 +94,8 @@ def find_promise(name: str, labeler: Any, threshold: float | None) -> Control:
         return Control("recall", labeler.labels, thresholds, labeler.temperature)
     if promise is None or promise.promise != "recall":
         raise ValueError(
-            f"[{name}] has no promise of recall: run `control` with --recall, set `control` to one "
-            'of `nlp.meta["promises"]` of a shipped pipeline, or give a threshold (--threshold)'
+            f"[{name}] has no promise of recall: run `control` with --recall and --covered, set "
+            '`control` to one of `nlp.meta["promises"]` of a shipped pipeline, or give --threshold'
         )
     return promise
 

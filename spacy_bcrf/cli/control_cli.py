@@ -1,7 +1,6 @@
 """`python -m spacy bcrf control`"""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import typer
@@ -32,9 +31,7 @@ def control_cli(
     max_units: Annotated[
         int, Opt(help="Largest weight of a document, in units. Large: the corpus's mean", min=1)
     ] = 1,
-    covered: Annotated[
-        bool, Opt("--covered", help="Candidates of any label find a gold span that they cover")
-    ] = False,
+    covered: Annotated[bool, Opt("--covered", help="Candidates find spans they cover")] = False,
     plot: Plot = None,
     gpu_id: GpuId = -1,
 ) -> str:
@@ -75,7 +72,7 @@ def control_cli(
     split_promise(labeler.labels, value, of_labels, confidence)
     loss = Loss(unit, max_units, covered)
     gold = read_gold(nlp, dev)
-    options: Any = {"confidence": confidence, **asdict(loss)}
+    options: Any = {"confidence": confidence, "loss": loss}
     if is_table:
         table = list_promises(nlp, gold, name, **options)
         typer.echo(table)

@@ -50,7 +50,7 @@ class Control:
     promise: "precision": predictions below their label's threshold are dropped; "recall": all spans
     from it on are written to `Doc.spans["candidates"]`. thresholds: of labels, in [0, 1] and above
     0 for "recall", for posteriors of the temperature. fitted_on: hashes of texts that `control` has
-    seen, see `analysis.loading.hash_texts`. Others: see `analysis.control`.
+    seen, see `analysis.loading.hash_texts`. Others: see `analysis.control` and its `Loss`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}

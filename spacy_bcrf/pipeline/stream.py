@@ -128,11 +128,6 @@ class Stream:
         """The number of tags and spans that `max_lag` has decided."""
         return self._chain.forced + self._late
 
-    @property
-    def pending(self) -> int:
-        """The number of tokens that are not released yet, without those of the tokenizer."""
-        return len(self._words)
-
     def feed(self, piece: str | Doc | Span) -> Final:
         """Take the next text or tokens, and return what is final.
 

@@ -303,9 +303,9 @@ def test_contradicting_promises_are_refused(nlp):
     with pytest.raises(ValueError, match="B: has several promises, which contradict each other"):
         split_promise(["A", "B"], None, {("A", "B"): 0.9, "B": 0.8}, 0.95)
     with pytest.raises(ValueError, match="max_units 4 contradicts the unit document"):
-        control(nlp, [], "bcrf_ner", recall=0.9, unit="document", max_units=4)
+        control(nlp, [], "bcrf_ner", recall=0.9, loss=Loss("document", 4))
     with pytest.raises(ValueError, match="unit must be span or document, got 'x'"):
-        control(nlp, [], "bcrf_ner", recall=0.9, unit="x")
+        control(nlp, [], "bcrf_ner", recall=0.9, loss=Loss("x"))
 
 
 @pytest.mark.parametrize("value", [1.5, 0.0, 1.0, float("nan")])
@@ -493,10 +493,11 @@ def test_a_covered_promise_has_a_higher_threshold(nlp, ner):
     gold = [Doc(nlp.vocab, words=WORDS, ents=["B-LOC", *ENTS[1:]]) for _ in range(60)]
     options = {"recall": 0.9, "confidence": 0.9}
     exact = control(nlp, gold, "bcrf_ner", **options)
-    covered = control(nlp, gold, "bcrf_ner", **options, covered=True)
+    covered = control(nlp, gold, "bcrf_ner", **options, loss=Loss(covered=True))
     assert covered.kept[0].threshold > exact.kept[0].threshold
     assert ner.control.covered and "recall 0.9 (covered)" in str(covered)
-    tables = [list_promises(nlp, gold, "bcrf_ner", covered=given).offers for given in (False, True)]
+    losses = Loss(), Loss(covered=True)
+    tables = [list_promises(nlp, gold, "bcrf_ner", loss=loss).offers for loss in losses]
     kinds = [[offer.threshold for offer in offers if offer.kind == "recall"] for offers in tables]
     assert kinds[0][3] < kinds[1][3]
     precise = [[offer for offer in offers if offer.kind == "precision"] for offers in tables]
@@ -508,7 +509,7 @@ def test_a_covered_promise_has_a_higher_threshold(nlp, ner):
 )
 def test_covered_is_of_recall_and_of_all_labels(nlp, options):
     with pytest.raises(ValueError, match="covered promises recall of all labels together"):
-        control(nlp, [], "bcrf_ner", **options, covered=True)
+        control(nlp, [], "bcrf_ner", **options, loss=Loss(covered=True))
 
 
 def test_documents_that_weigh_little_are_named():

@@ -1,4 +1,4 @@
-"""Iterative Bregman projections on a GPU, in three launches."""
+"""Iterative Bregman projections on a GPU, in three launches, four with many tags."""
 
 from types import ModuleType
 

@@ -54,6 +54,12 @@ class Loss:
         counts = counts.by_document() if self.unit == "document" else counts
         return bounds.excess_losses(counts, risk, self.max_units)
 
+    def mean(self, counts: bounds.Counts) -> bounds.Floats:
+        """Return the weighted mean loss (K,) of the documents, which a promise bounds."""
+        totals = counts.by_document().total if self.unit == "document" else counts.total
+        weights = (totals.clip(max=self.max_units) / self.max_units).sum(0)
+        return self.excess(counts, 0).sum(0) / weights.clip(min=1e-12)
+
     def p_values(self, excess: bounds.Floats, risk: float, level: float) -> bounds.Floats:
         """Return p-values (K,). The kind of loss alone chooses the test, not the data.
 
@@ -67,7 +73,6 @@ class Loss:
 
 
 SPANS = Loss()
-"""The mean over documents of the share of wrong units."""
 
 
 class Promise(NamedTuple):
@@ -80,9 +85,9 @@ class Promise(NamedTuple):
 
 def show_promise(kind: str, value: float, loss: Loss, labels: Sequence[str] = ()) -> str:
     """Return a promise as text, such as "recall 0.9 a document of PERSON"."""
-    what = f"{kind} {value:g}" + (" (covered)" if loss.covered else "")
-    per = " a document" if loss.unit == "document" else ""
-    return f"{what}{per}" + (f" of {', '.join(labels)}" if labels else "")
+    shown = f"{kind} {value:g}" + " (covered)" * (loss.covered and kind == "recall")
+    shown += " a document" * (loss.unit == "document")
+    return shown + (f" of {', '.join(labels)}" if labels else "")
 
 
 class Kept(NamedTuple):
@@ -116,9 +121,8 @@ class Evidence:
         self._labels = pipe.labels
         self.n_left_out = 0
         """The number of predictions that gold cannot judge."""
-        read = self._read_predictions
-        if promise == "recall":
-            read = partial(_read_gold_spans, covered=covered)
+        read_gold_spans = partial(_read_gold_spans, covered=covered)
+        read = self._read_predictions if promise == "precision" else read_gold_spans
         found_in: list[tuple[NDArray, ...]] = []
         shown = tqdm(examples, "predicting", unit="docs", delay=1, disable=None)
         for i, batch in enumerate(minibatch(shown, BATCH_SIZE)):
@@ -178,17 +182,10 @@ def fit_threshold(
         if 1 < loss.max_units > (most := int(counts.total.max())):
             reason += f". No document has more than {most}: --max-units {most} needs fewer of them"
         raise ValueError(reason)
-    measured = 1 - mean_loss(bounds.Counts(*(part[:, [best]] for part in counts)), loss)
+    measured = 1 - loss.mean(bounds.Counts(*(part[:, [best]] for part in counts)))
     threshold = float(thresholds[best])
     share = float((units.posteriors >= threshold).mean())
     return Kept(promise, threshold, units.n_docs, float(measured[0]), share)
-
-
-def mean_loss(counts: bounds.Counts, loss: Loss) -> bounds.Floats:
-    """Return the weighted mean loss (K,) of the documents, which a promise bounds."""
-    totals = counts.by_document().total if loss.unit == "document" else counts.total
-    weights = (totals.clip(max=loss.max_units) / loss.max_units).sum(0)
-    return loss.excess(counts, 0).sum(0) / weights.clip(min=1e-12)
 
 
 def split_level(kind: str, promise: Promise) -> bounds.Floats:
@@ -218,7 +215,7 @@ def _explain_failure(
     loss: Loss,
 ) -> str:
     n, risk = len(excess), 1 - promise.value
-    who = f"[{name}] {kind} {promise.value:g} of {', '.join(promise.labels)}"
+    who = f"[{name}] {show_promise(kind, promise.value, loss, promise.labels)}"
     fewest = bounds.fewest_documents(risk, float(budgets.max()))
     needed = bounds.estimate_documents(excess, risk, budgets, loss.max_units > 1)
     if needed is None and n >= fewest:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from spacy_bcrf.pipeline.settings import PROMISES, Control
 
 from ..loading import check_unseen, find_labeler, hash_texts, make_examples, note_left_out
 from ..result import Result, make_axes
-from .evidence import GRIDS, Evidence, Kept, Loss, Promise, fit_threshold, mean_loss, show_promise
+from .evidence import GRIDS, SPANS, Evidence, Kept, Loss, Promise, fit_threshold, show_promise
 from .risk import Counts, Floats, binomial_interval, count_units
 
 VALUES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
@@ -104,29 +104,26 @@ def control(
     precision: float | None = None,
     of_labels: Mapping[Any, float] | None = None,
     confidence: float = 0.95,
-    unit: str = "span",
-    max_units: int = 1,
-    covered: bool = False,
+    loss: Loss = SPANS,
 ) -> Controlled:
     """Find posterior thresholds that keep a promise on new documents, and set them.
 
     The promise holds for documents from the same source as `gold`, which neither training nor
     `calibrate` has seen. recall, precision: the promised value, one of them. of_labels: promises of
-    labels or tuples of labels. confidence: that all promises are kept. unit, max_units, covered:
-    see `Loss`. A covered promise is one of recall, and of all labels together.
+    labels or tuples of labels. confidence: that all promises are kept. A covered promise is one of
+    recall, and of all labels together.
     ValueError as from `check_unseen`, `split_promise`, `Loss`, `Evidence` and `fit_threshold`.
     """
     if (recall is None) == (precision is None):
         raise ValueError("expected either recall or precision, such as precision 0.95")
-    loss = Loss(unit, max_units, covered)
-    if covered and (recall is None or of_labels):
+    if loss.covered and (recall is None or of_labels):
         raise ValueError("covered promises recall of all labels together, of no label by itself")
     name, labeler = find_labeler(nlp, pipe)
     kind, value = ("precision", precision) if recall is None else ("recall", recall)
     promises = split_promise(labeler.labels, value, of_labels or {}, confidence)
     notes = check_unseen(labeler, gold)
     examples = make_examples(nlp, name, gold)
-    evidence = Evidence(labeler, examples, kind, covered)
+    evidence = Evidence(labeler, examples, kind, loss.covered)
     notes += note_left_out(evidence.n_left_out, name) + doubt_source(labeler, examples)
     kept = [fit_threshold(evidence.of(one.labels), kind, one, loss, name) for one in promises]
     found = [(label, i, one) for i, one in enumerate(kept) for label in one.promise.labels]
@@ -138,10 +135,8 @@ def control(
         tuple(one.promise.value for *_, one in found),
         tuple(i for _, i, _ in found),
         confidence,
-        unit,
-        max_units,
-        covered,
-        hash_texts(gold),
+        fitted_on=hash_texts(gold),
+        **asdict(loss),
     )
     n_candidates = sum(
         len(prediction.candidates or ())
@@ -166,7 +161,7 @@ def measure_promises(labeler: Any, examples: Sequence[Example]) -> list[dict[str
     if promise is None or not promise.values:
         return []
     loss = Loss(promise.unit, promise.max_units, promise.covered)
-    evidence = _try_evidence(labeler, examples, promise.promise, loss.covered)
+    evidence = _try_evidence(labeler, examples, promise.promise, loss)
     found = []
     for labels, value, threshold in promise.by_group():
         row = {"kind": promise.promise, "labels": labels, "promised": value}
@@ -192,12 +187,12 @@ def _reached(counts: Counts, loss: Loss) -> dict[str, Any]:
     n = len(counts.total)
     if not n:
         return {}
-    reached = 1 - float(mean_loss(counts, loss)[0])
+    reached = 1 - float(loss.mean(counts)[0])
     if loss.unit == "document":
         bounds = binomial_interval(round(n * (1 - reached)), n)
     else:
         drawn = np.random.default_rng(0).integers(0, n, (1000, n))
-        samples = [mean_loss(counts.take(i), loss)[0] for i in drawn]
+        samples = [loss.mean(counts.take(i))[0] for i in drawn]
         bounds = tuple(np.percentile(samples, (2.5, 97.5)).tolist())
     return {"documents": n, "reached": reached, "low": 1 - bounds[1], "high": 1 - bounds[0]}
 
@@ -223,11 +218,11 @@ def doubt_source(labeler: Any, examples: Sequence[Example]) -> list[str]:
 
 
 def _try_evidence(
-    labeler: Any, examples: Sequence[Example], kind: str, covered: bool = False
+    labeler: Any, examples: Sequence[Example], kind: str, loss: Loss = SPANS
 ) -> Evidence | None:
     """Return what a promise is about; None without units, or if the annotation has no promise."""
     with suppress(ValueError):
-        return Evidence(labeler, examples, kind, covered)
+        return Evidence(labeler, examples, kind, loss.covered)
     return None
 
 
@@ -287,22 +282,19 @@ def list_promises(
     pipe: str | None = None,
     *,
     confidence: float = 0.95,
-    unit: str = "span",
-    max_units: int = 1,
-    covered: bool = False,
+    loss: Loss = SPANS,
 ) -> PromiseTable:
     """Return the promises of VALUES for all labels together, with thresholds and costs.
 
     All hold at once with this confidence (Bonferroni), so one may choose after a look. `control`
     with `confidence_each` then finds the threshold of the table. ValueError as from `control`.
     """
-    loss = Loss(unit, max_units, covered)
     name, labeler = find_labeler(nlp, pipe)
     split_promise(labeler.labels, None, {}, confidence)
     notes = check_unseen(labeler, gold)
     examples = make_examples(nlp, name, gold)
     notes += doubt_source(labeler, examples)
-    evidence = {kind: _try_evidence(labeler, examples, kind, covered) for kind in PROMISES}
+    evidence = {kind: _try_evidence(labeler, examples, kind, loss) for kind in PROMISES}
     given = {kind: found.units for kind, found in evidence.items() if found is not None}
     if precise := evidence["precision"]:
         notes += note_left_out(precise.n_left_out, name)
