@@ -141,11 +141,14 @@ def write_card(
 def describe_promises(nlp: Language, test: Sequence[Doc]) -> Iterator[str]:
     """Yield what the promises of a pipeline reach on test documents, as Markdown."""
     pipes = find_labelers(nlp)
+    first = next(iter(pipes))
+    *_, last = nlp.meta["promises"][first] or ["recall"]
     yield (
         "Thresholds on posteriors keep each promise for new documents from the same source as the "
-        "held-out documents of training, with confidence 95%. To make "
-        f'one: `nlp.get_pipe("{next(iter(pipes))}").control = '
-        f'nlp.meta["promises"]["{next(iter(pipes))}"]["recall"]`.'
+        "held-out documents of training, with confidence 95%. To make one: "
+        f'`nlp.get_pipe("{first}").control = nlp.meta["promises"]["{first}"]["{last}"]`. '
+        "Covered: found spans of any label cover the words of a gold span, as for `redact`; "
+        "else a found span has its bounds and label."
     )
     for name, pipe in pipes.items():
         active, rows = pipe.control, []

@@ -108,7 +108,7 @@ def control(nlp: Language, held_out: HeldOut) -> None:
                         continue
                     try:
                         kept.append(
-                            fit_threshold(units, kind, Promise(one, value, level), name=name)
+                            fit_threshold(units, kind, Promise(one, value, level), loss, name)
                         )
                     except ValueError as error:
                         promised_on["notes"].append(str(error))
@@ -149,8 +149,8 @@ def as_control(
         tuple(one.promise.value for *_, one in rows),
         tuple(i for _, i, _ in rows),
         CONFIDENCE,
-        covered=loss.covered,
         fitted_on=texts,
+        **asdict(loss),
     )
 
 

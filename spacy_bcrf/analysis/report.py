@@ -43,7 +43,7 @@ class Report(Result):
             line += f"probabilities {row['expected_error']:.3f}"
         for row in self.values["promises"]:
             reached = "-" if row["reached"] is None else f"{row['reached']:.3f}"
-            line += f", {row['kind']} {row['promised']:g} promised, {reached} reached"
+            line += f", {row['promise']} promised, {reached} reached"
         return line
 
     def to_json(self) -> dict[str, Any]:

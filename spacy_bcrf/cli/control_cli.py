@@ -31,7 +31,10 @@ def control_cli(
     max_units: Annotated[
         int, Opt(help="Largest weight of a document, in units. Large: the corpus's mean", min=1)
     ] = 1,
-    covered: Annotated[bool, Opt("--covered", help="Candidates find spans they cover")] = False,
+    covered: Annotated[
+        bool,
+        Opt("--covered", help="Recall: candidates of any label that cover a gold span find it"),
+    ] = False,
     plot: Plot = None,
     gpu_id: GpuId = -1,
 ) -> str:
@@ -71,6 +74,7 @@ def control_cli(
     value = recall if precision is None else precision
     split_promise(labeler.labels, value, of_labels, confidence)
     loss = Loss(unit, max_units, covered)
+    loss.check(kind, of_labels)
     gold = read_gold(nlp, dev)
     options: Any = {"confidence": confidence, "loss": loss}
     if is_table:

@@ -78,6 +78,8 @@ class Control:
         if len(self.values) != len(self.groups) or len(self.groups) not in (0, len(self.labels)):
             raise ValueError("expected one value and one group a label, or none of both")
         is_open = self.promise == "recall"
+        if self.covered and not (is_open and len({*self.thresholds}) == 1):
+            raise ValueError("a covered promise is one of recall, with one threshold of all labels")
         expected = f"a number {'above 0 and at most 1' if is_open else 'in [0, 1]'}"
         for label, threshold in zip(self.labels, self.thresholds, strict=True):
             if not is_number(threshold, 0, 1) or (is_open and not threshold):

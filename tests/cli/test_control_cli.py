@@ -89,6 +89,20 @@ def test_document_promises_of_a_group_of_labels(folder):
     assert (control.unit, control.max_units, control.confidence) == ("document", 1, 0.95)
 
 
+def test_a_covered_promise_says_so_everywhere(folder):
+    table = run("model", "many.spacy", "-p", "ner", "--covered").stdout
+    assert "recall 0.5 (covered)" in table and "precision" not in table.split("\nAll hold")[0]
+    args = ("--recall", "0.8", "--covered", "--confidence", "0.9", "-o", "safe")
+    assert "recall 0.8 (covered)" in run("model", "many.spacy", "-p", "ner", *args).stdout
+    assert spacy.load("safe").get_pipe("ner").control.covered
+    options = ("--pipe", "ner", "-o", "r.html", "-o", "r.md", "-o", "r.json")
+    assert (
+        "recall 0.8 (covered) promised" in command("report")("safe", "dev.spacy", *options).stdout
+    )
+    for name in ("r.html", "r.md", "r.json"):
+        assert "recall 0.8 (covered)" in (folder / name).read_text("utf8")
+
+
 def test_without_a_promise_a_table_is_printed(folder):
     result = run("model", "many.spacy", "-p", "ner", "--plot", "promises.png")
     header, *rows = [line.split() for line in result.stdout.splitlines()[:17]]
@@ -128,6 +142,7 @@ def test_errors_of_options_do_not_name_the_corpus(folder):
         ("--label", "X=0.9"),
         ("--confidence", "0"),
         ("--max-units", "2", "--unit", "document"),
+        ("--covered",),
     ):
         args = ("model", "many.spacy", "-p", "ner", *P, *options, "-o", "controlled")
         assert "many.spacy" not in run(*args, exit_code=1).stderr
@@ -138,6 +153,11 @@ def test_errors_of_options_do_not_name_the_corpus(folder):
     [
         (("many.spacy",), "expected either --recall or --precision"),
         (("many.spacy", *P, "--recall", "0.9"), "expected either --recall or --precision"),
+        (("many.spacy", *P, "--covered"), "covered is for promises of recall, got one of preci"),
+        (
+            ("many.spacy", "--recall", "0.9", "--covered", "--label", "LOC=0.8"),
+            "covered promises all labels together",
+        ),
         (("many.spacy", "--recall", "1.5"), "the promise must be between 0 and 1"),
         (("many.spacy", *P, "--confidence", "0"), "confidence must be between 0 and 1"),
         (("many.spacy", *P, "--label", "LOC"), "--label LOC: expected LABELS=NUMBER"),

@@ -360,13 +360,15 @@ def test_promised_and_reached(corpus, monkeypatch):
         assert second["labels"] == ["PERSON"] and second["documents"] == 9
         assert second["reached"] == pytest.approx(2 / 3)
         assert second["low"] < 2 / 3 < second["high"]
-        assert "recall 0.8 promised, 0.667 reached" in output
-        assert "<h2>Promises</h2>" in (corpus / "r.html").read_text(encoding="utf8")
+        per = " a document" if unit == "document" else ""
+        assert f"recall 0.8{per} promised, 0.667 reached" in output
+        page = (corpus / "r.html").read_text(encoding="utf8")
+        assert "<h2>Promises</h2>" in page and f"<td>recall 0.8{per}</td>" in page
     assert second["low"] == pytest.approx(0.2993, abs=1e-4)
     # Entities that a document has are certain, so `report` measures before it predicts.
     with monkeypatch.context() as patch:
         patch.setattr(SequenceLabeler, "pipe", predict_nothing)
-        assert "recall 0.8 promised, 0.667 reached" in run(*args).output
+        assert "recall 0.8 a document promised, 0.667 reached" in run(*args).output
     tags = [Doc(spacy.blank("xx").vocab, words=["Ann"], ents=["B-LOC"])]
     write("few.spacy", tags)
     run("b", "few.spacy", "--pipe", "ner", *QUICK, "-o", "r.json")

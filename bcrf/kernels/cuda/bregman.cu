@@ -5,8 +5,8 @@
 // With partial gold, result, each and sums are the difference between the potentials and their
 // restriction to gold, and values (2, B) both bounds.
 // result (N, tags): see projection::Unary, which `rule` selects. sums (tags, tags): with -DBCRF_WIDTH,
-// the sums of the edge marginals. Without it, left (N, tags), or with gold (2, N, tags), and f become their factors, see
-// `finish` and products.cu. each (N, tags, tags),
+// the sums of the edge marginals. Without it, left (N, tags), or with gold (2, N, tags), and f become their factors:
+// see `finish` and products.cu. each (N, tags, tags),
 // left and sums may be null.
 // passes[b]: the passes of sequence b, 2 with partial gold; not set if Real lacks the range, or no labeling is allowed.
 // Sums lack it.
@@ -46,7 +46,8 @@ KERNEL bregman(const Score* unary, const Real* matrices, const Real* transposed,
         to.subtract = pass == 1;
         if (!HELD && pass == 1 && left) chain.f += cells;
         // The bounds of the two values keep the loss from being negative.
-        const double value = chain.run({unary, annotation, to.subtract}, to, !HELD && left ? left + pass * cells : nullptr, sums,
+        Real* left_here = !HELD && left ? left + pass * cells : nullptr;
+        const double value = chain.run({unary, annotation, to.subtract}, to, left_here, sums,
                                        lower || to.subtract, is_failed);
         if (threadIdx.x == 0) values[pass * gridDim.x + b] = value;
         __syncthreads();

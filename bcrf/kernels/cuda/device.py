@@ -206,7 +206,8 @@ class _CupyDevice:
         function = self._find(launch.file, launch.kernel, launch.types, launch.width)
         if launch.shared_memory > function.max_dynamic_shared_size_bytes:
             function.max_dynamic_shared_size_bytes = launch.shared_memory
-        # Registers may allow fewer threads than there are tags.
+        # Registers may allow fewer threads than there are tags, at 255 a thread still 256. Kernels
+        # that need a number of threads need no more.
         threads = min(launch.threads, function.max_threads_per_block)
         function((launch.blocks,), (threads,), pack(launch), shared_mem=launch.shared_memory)
 

@@ -6,7 +6,8 @@
 // and right (N, tags), or with gold (2, N, tags), become their factors, see `backward` and products.cu.
 // values (2, B): the log-partition of each sequence, or with `entropies` its entropy. With
 // partial gold, the second row is the restriction to gold, and the other results are differences.
-// passes[b]: the passes of sequence b, 2 with partial gold; not set if its results exceed the range of Real. Sums lack it.
+// passes[b]: the passes of sequence b, 2 with partial gold; not set if its results exceed the range of Real. Sums lack
+// it then.
 // Other results: see Outputs.
 // shared memory: three rows, and a double for each thread.
 KERNEL forward_backward(const Score* unary, const Real* matrices, const Real* transposed,
@@ -24,6 +25,7 @@ KERNEL forward_backward(const Score* unary, const Real* matrices, const Real* tr
     Chain<Real> chain{{matrices, transposed, edge_shifts, stride, tags}, starts[b], length, tags,
                       alpha, tops, totals, rows, scratch};
     const int n_passes = annotation.kind(starts[b], length, (int*)scratch) == PARTIAL ? 2 : 1;
-    if (chain.run(n_passes, unary, annotation, to, sums, right, tokens * tags, values + b, gridDim.x) && threadIdx.x == 0)
-        passes[b] = n_passes;
+    const long long second = tokens * tags;
+    const bool is_precise = chain.run(n_passes, unary, annotation, to, sums, right, second, values + b, gridDim.x);
+    if (is_precise && threadIdx.x == 0) passes[b] = n_passes;
 }

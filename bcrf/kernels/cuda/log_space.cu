@@ -5,7 +5,8 @@
 // After `forward_backward`: compute its failed sequences again, and set the values (B,): losses with
 // gold, else log-partitions or entropies. Subtract the features of complete gold. The last block
 // sets edges from sums, both (tags, tags) or null.
-// values (2, B): the values of `forward_backward`, set anew in failed sequences. alpha (N, tags), tops (N,), totals (N,): workspace.
+// values (2, B): the values of `forward_backward`, set anew in failed sequences. alpha (N, tags), tops (N,),
+// totals (N,): workspace.
 // errors: see Problem. counter: of finished blocks, 0 before. Other results: see Outputs.
 // shared memory: (3 tags + threads) doubles.
 KERNEL finish(const Score* unary, const Score* transitions, const double* edge_shifts,
@@ -22,7 +23,8 @@ KERNEL finish(const Score* unary, const Score* transitions, const double* edge_s
     double free = 0, target = 0;
     if (length > 0 && !passes[b]) {
         const Outputs to{tags, marginals, each, sums, pairs, heads, tails, n, bool(entropies), false};
-        Chain<Log> chain{{transitions, 1, edge_shifts, stride, tags}, first, length, tags, (Log*)alpha, tops, (Log*)totals, (Log*)shared_memory, (Log*)scratch};
+        Chain<Log> chain{{transitions, 1, edge_shifts, stride, tags}, first, length, tags, (Log*)alpha, tops,
+                         (Log*)totals, (Log*)shared_memory, (Log*)scratch};
         chain.run(kind == PARTIAL ? 2 : 1, unary, annotation, to, nullptr, nullptr, 0, values + b, gridDim.x);
         __syncthreads();
     }

@@ -1,4 +1,7 @@
-"""Mean field on a GPU, and its loss with back-propagation through the updates, in two launches."""
+"""Mean field on a GPU, and its loss with back-propagation through the updates, in two launches.
+
+CuPy multiplies the gradients of shared transitions that registers do not hold.
+"""
 
 from types import ModuleType
 

@@ -140,10 +140,10 @@ def write_loss(
     order: tuple[int, int],
     reduction: str,
 ) -> None:
-    """Write the log-likelihood of gold and its gradient: five launches. options: None for a CRF.
+    """Write the log-likelihood of gold and its gradient: five launches, six with many tags.
 
-    order: the strides of sequences and steps in the outputs, in rows. reduction: of
-    `bcrf.torch.log_likelihood`.
+    options: None for a CRF. order: the strides of sequences and steps in the outputs, in rows.
+    reduction: of `bcrf.torch.log_likelihood`.
     """
     batch.read()
     edges: Edges = "sum" if batch.shared else "each"

@@ -2,8 +2,8 @@
 #include "block.cuh"
 
 // Block 0 sets starts (B,) and clears passes (B,), counter (1,) and sums (cells,). starts and sums may be null.
-// The other blocks set k = exp(scale (w - max w)), or if scale is 0 k = w with 0 for -inf, for each of `rows` matrices w,
-// `transposed` = k^T unless it is null, the shifts scale max w, and the smallest finite logarithms in k, the lows.
+// The other blocks set k = exp(scale (w - max w)), or if scale is 0 k = w with 0 for -inf, for each of `rows` matrices
+// w, `transposed` = k^T unless it is null, the shifts scale max w, and the smallest finite logarithms in k, the lows.
 KERNEL prepare(const int* lengths, long long* starts, int* passes, int* counter, double* sums,
                const Score* w, Real* k, Real* transposed, double* shifts, double* lows, int size,
                long long rows, int tags, double scale) {

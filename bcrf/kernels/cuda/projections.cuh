@@ -38,7 +38,7 @@ __device__ R team_sum(R x, R* scratch) {
     return team_reduce<R>(x, scratch, add<R>);
 }
 
-// Sum x, and y, of the threads of a team. Both wait at the same barriers.
+// Sum x, and y, of the threads of a team. With HELD, both wait at the same barriers.
 template <class R>
 __device__ void team_sums(R& x, R& y, R* scratch) {
     if constexpr (!HELD) {

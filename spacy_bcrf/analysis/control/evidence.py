@@ -50,6 +50,13 @@ class Loss:
                 "weighs the same"
             )
 
+    def check(self, kind: str, of_labels: Any = None) -> None:
+        """Raise ValueError if promises of a kind, or of single labels, cannot be covered."""
+        if self.covered and kind != "recall":
+            raise ValueError(f"covered is for promises of recall, got one of {kind}")
+        if self.covered and of_labels:
+            raise ValueError("covered promises all labels together: leave out those of labels")
+
     def excess(self, counts: bounds.Counts, risk: float) -> bounds.Floats:
         counts = counts.by_document() if self.unit == "document" else counts
         return bounds.excess_losses(counts, risk, self.max_units)
@@ -73,6 +80,7 @@ class Loss:
 
 
 SPANS = Loss()
+"""The mean over documents of the share of wrong units."""
 
 
 class Promise(NamedTuple):
@@ -248,7 +256,8 @@ def _read_gold_spans(pipe: Any, batch: Sequence[Example], covered: bool) -> tupl
                 rows.append((i, *(offsets[i] + token for token in at), label_ids[gold.label_]))
     of_doc, starts, ends, labels = np.array(rows, dtype="int64").reshape(-1, 4).T
     exists = ends > starts
-    p = np.zeros(len(rows))
+    # A covered span without a token is of blanks.
+    p = np.full(len(rows), float(covered))
     if covered:
         # As in `redact.Leak`, blanks and punctuation need no cover.
         best = np.array([not any(map(is_sign, t.text)) for doc in docs for t in doc], dtype=float)

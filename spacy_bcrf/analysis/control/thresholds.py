@@ -116,10 +116,9 @@ def control(
     """
     if (recall is None) == (precision is None):
         raise ValueError("expected either recall or precision, such as precision 0.95")
-    if loss.covered and (recall is None or of_labels):
-        raise ValueError("covered promises recall of all labels together, of no label by itself")
-    name, labeler = find_labeler(nlp, pipe)
     kind, value = ("precision", precision) if recall is None else ("recall", recall)
+    loss.check(kind, of_labels)
+    name, labeler = find_labeler(nlp, pipe)
     promises = split_promise(labeler.labels, value, of_labels or {}, confidence)
     notes = check_unseen(labeler, gold)
     examples = make_examples(nlp, name, gold)
@@ -247,6 +246,7 @@ class PromiseTable(Result):
     """All promises that a component can make at once, and costs. confidence_each: of one alone."""
 
     name: str
+    loss: Loss
     offers: list[Offer]
     n_docs: int
     confidence: float
@@ -261,7 +261,7 @@ class PromiseTable(Result):
             if o.threshold is not None:
                 recall = "" if math.isnan(o.recall) else f"{o.recall:.4f}"
                 found = f"{o.threshold:.4g}", f"{o.measured:.4f}", recall, f"{o.spans:.2f}"
-            rows.append((f"{o.kind} {o.value:g}", *found))
+            rows.append((show_promise(o.kind, o.value, self.loss), *found))
         return rows
 
     def plot(self) -> Any:
@@ -286,20 +286,22 @@ def list_promises(
 ) -> PromiseTable:
     """Return the promises of VALUES for all labels together, with thresholds and costs.
 
-    All hold at once with this confidence (Bonferroni), so one may choose after a look. `control`
-    with `confidence_each` then finds the threshold of the table. ValueError as from `control`.
+    Covered promises are of recall alone. All hold at once with this confidence (Bonferroni), so one
+    may choose after a look. `control` with `confidence_each` then finds the threshold of the table.
+    ValueError as from `control`.
     """
     name, labeler = find_labeler(nlp, pipe)
     split_promise(labeler.labels, None, {}, confidence)
     notes = check_unseen(labeler, gold)
     examples = make_examples(nlp, name, gold)
     notes += doubt_source(labeler, examples)
-    evidence = {kind: _try_evidence(labeler, examples, kind, loss) for kind in PROMISES}
+    kinds = ["recall"] if loss.covered else PROMISES
+    evidence = {kind: _try_evidence(labeler, examples, kind, loss) for kind in kinds}
     given = {kind: found.units for kind, found in evidence.items() if found is not None}
-    if precise := evidence["precision"]:
+    if precise := evidence.get("precision"):
         notes += note_left_out(precise.n_left_out, name)
     if not given:
-        Evidence(labeler, examples, "precision")  # raises ValueError with the reason
+        Evidence(labeler, examples, kinds[0])  # raises ValueError with the reason
     level = (1 - confidence) / (len(VALUES) * len(given))
     candidates = _candidates(labeler, examples) if "recall" in given else np.zeros(0)
     offers = []
@@ -316,7 +318,7 @@ def list_promises(
             recall = n_right / len(given["recall"].docs) if "recall" in given else math.nan
             costs = float(recall), float((spans >= kept.threshold).sum() / len(examples))
             offers.append(Offer(kind, value, kept.threshold, kept.measured, *costs))
-    return PromiseTable(name, offers, len(examples), confidence, 1 - level, notes)
+    return PromiseTable(name, loss, offers, len(examples), confidence, 1 - level, notes)
 
 
 def _candidates(labeler: Any, examples: Sequence[Example]) -> Floats:
