@@ -18,8 +18,8 @@ from .build import MODELS, WORK
 HEAD = """# Pipelines
 
 Small pipelines for a CPU, with calibrated probabilities and promises of precision and recall:
-`nlp.meta["promises"]` has them, `pipe.control` takes one. `python -m models.page` writes this page
-from their cards, which `report` measures.
+`nlp.meta["promises"]` has them, `pipe.control` takes one; `redact` wants "covered". `python -m
+models.page` writes this page from their cards.
 
 In a clone, `make models` builds their wheels into `dist` from public corpora, and
 `make models MODEL=NAME` builds one, in 2 to 9 minutes of processor time. `CORPORA=DIR` reads

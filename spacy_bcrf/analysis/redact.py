@@ -95,7 +95,7 @@ def find_promise(name: str, labeler: Any, threshold: float | None) -> Control:
     if promise is None or promise.promise != "recall":
         raise ValueError(
             f"[{name}] has no promise of recall: run `control` with --recall and --covered, set "
-            '`control` to one of `nlp.meta["promises"]` of a shipped pipeline, or give --threshold'
+            '`control` to "covered" of a shipped `nlp.meta["promises"]`, or give --threshold'
         )
     return promise
 

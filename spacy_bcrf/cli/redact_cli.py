@@ -122,7 +122,7 @@ def redact_cli(
         page = partial(render, "redaction.html", title=title, report=leaks, reached=reached)
         write_report(report, {".html": page}, {**leaks.to_json(), "promises": promises})
         typer.echo("\n".join([*leaks.lines(), *reached, f"{report}: {leaks!r}"]))
-    print_notes([ASSUMPTION])
+    print_notes([ASSUMPTION] * (threshold is None))
     if report is not None:
         return f"open {report}"
     gold_run = "redact", model, "GOLD.spacy", "--output", output.with_name(f"gold-{output.name}")
@@ -161,7 +161,8 @@ def _redact_stdin(nlp: Language, pipe: str, **options: Any) -> None:
         (len(late), "{:,} repeats were written before their string was found or became probable"),
         (forced, "{:,} uncertain spans were replaced, because their tokens waited for --max-lag"),
     ]
-    print_notes([note.format(n) for n, note in notes if n] + [ASSUMPTION])
+    print_notes([note.format(n) for n, note in notes if n])
+    print_notes([ASSUMPTION] * (options["threshold"] is None))
 
 
 def _read(file: BinaryIO) -> Iterator[str]:

@@ -107,9 +107,9 @@ def test_edges_of_a_failed_window_count_once(path):
     lengths = np.full(size, n, "int32")
     arrays = unary.reshape(-1, 3), transitions, lengths
     found = Forced(path).sum_product(np, *arrays, "sum", True)
-    # A tile fails whole.
-    lost = 1 if path == "rows" else size
-    assert counts("sum_product", "float32")["float64"] == lost
+    # A tile fails whole. With vectors of 128 bits it has four sequences.
+    lost = {1} if path == "rows" else {4, size}
+    assert counts("sum_product", "float32")["float64"] in lost
     expected = reference.sum_product(np, *doubles(*arrays), "sum", True)
     assert expected.unary[3 * n + 1, 2] > 0.99
     np.testing.assert_allclose(found.unary, expected.unary, atol=1e-5)

@@ -153,13 +153,14 @@ def test_serialized_documents_keep_their_confidences():
 def test_processes_and_loaded_pipelines_give_the_same_confidences(tmp_path):
     nlp = build("bcrf_ner", annotate=ALL, temperature=1.5)
     expected = [confidences_of(doc) for doc in nlp.pipe(TEXTS)]
-    assert [confidences_of(doc) for doc in nlp.pipe(TEXTS, n_process=2, batch_size=2)] == expected
     nlp.to_disk(tmp_path)
     loaded = spacy.load(tmp_path)
     assert loaded.get_pipe("bcrf_ner").temperature == 1.5
-    for doc, values in zip(loaded.pipe(TEXTS), expected, strict=True):
-        np.testing.assert_allclose(confidences_of(doc)[0], values[0], rtol=1e-5)
-        assert confidences_of(doc)[2:] == pytest.approx(values[2:], rel=1e-5)
+    # Batches of other sizes may take other paths, which round differently.
+    for docs in nlp.pipe(TEXTS, n_process=2, batch_size=2), loaded.pipe(TEXTS):
+        for doc, values in zip(docs, expected, strict=True):
+            for found, value in zip(confidences_of(doc), values, strict=True):
+                np.testing.assert_allclose(found, value, rtol=1e-5)
 
 
 def test_a_preset_entity_has_confidence_one():

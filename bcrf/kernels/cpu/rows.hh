@@ -59,8 +59,11 @@ template <class R> class Rows {
     BCRF_INLINE void load(R* row, int i) {
         const R* from = s_->unary + size_t(i) * tags;
         if (i + TOKENS_AHEAD < s_->length) prefetch(from + TOKENS_AHEAD * tags, tags);
-        for (int t = 0; t < vectors * W; t += W)
-            store(row + t, load_first(from + t, std::min(W, tags - t), end_) - BCRF_TARGET::load(padding_ + t));
+        for (int t = 0; t < vectors * W; t += W) {
+            // A difference would keep NaN and inf of the next token, which may be another sequence's.
+            const Vec<R> x = load_first(from + t, std::min(W, tags - t), end_);
+            store(row + t, BCRF_TARGET::load(padding_ + t) > Vec<R>{} ? broadcast<R>(-infinity<R>) : x);
+        }
     }
 
     // Writes a row of each sequence to the first of `stride` numbers a token.

@@ -32,8 +32,9 @@ class Loss:
     """What a promise counts as the loss of a document.
 
     unit: "span", the share of its units that are wrong; "document", whether any is. max_units: a
-    document with n units weighs min(n, max_units), with the unit "span". covered: a gold span is
-    found if candidates of any labels cover its words, as for redaction; else only if it is one.
+    document with n units weighs min(n, max_units), with the unit "span". covered: a gold span of
+    any label is found if candidates of any labels cover its words, as for redaction; else only if
+    it is one.
     ValueError for an unknown unit, or if documents are to have two weights.
     """
 
@@ -250,10 +251,12 @@ def _read_gold_spans(pipe: Any, batch: Sequence[Example], covered: bool) -> tupl
     rows = []
     for i, (doc, example) in enumerate(zip(docs, batch, strict=True)):
         for gold in pipe.codec.find_spans(example.reference):
-            if gold.label_ in label_ids:
+            if covered or gold.label_ in label_ids:
                 span = doc.char_span(gold.start_char, gold.end_char, alignment_mode=mode)
                 at = (span.start, span.end) if span else (0, 0)
-                rows.append((i, *(offsets[i] + token for token in at), label_ids[gold.label_]))
+                rows.append(
+                    (i, *(offsets[i] + token for token in at), label_ids.get(gold.label_, 0))
+                )
     of_doc, starts, ends, labels = np.array(rows, dtype="int64").reshape(-1, 4).T
     exists = ends > starts
     # A covered span without a token is of blanks.

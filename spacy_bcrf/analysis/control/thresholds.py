@@ -25,8 +25,8 @@ VALUES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 MANY_CANDIDATES = 10
 """Candidates a gold span from which on a note says that they are too many."""
 ASSUMPTION = (
-    "The promise holds for new documents from the same source as these, which neither training nor "
-    "`calibrate` has seen. `monitor` watches whether new documents are like these"
+    "The promise holds for new documents from the same source as those of `control`, which neither "
+    "training nor `calibrate` has seen. `monitor` watches whether new documents are like them"
 )
 
 
