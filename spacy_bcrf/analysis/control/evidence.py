@@ -34,8 +34,7 @@ class Loss:
     unit: "span", the share of its units that are wrong; "document", whether any is. max_units: a
     document with n units weighs min(n, max_units), with the unit "span". covered: a gold span of
     any label is found if candidates of any labels cover its words, as for redaction; else only if
-    it is one.
-    ValueError for an unknown unit, or if documents are to have two weights.
+    it is one. ValueError for an unknown unit, or if documents are to have two weights.
     """
 
     unit: str = "span"
@@ -56,7 +55,7 @@ class Loss:
         if self.covered and kind != "recall":
             raise ValueError(f"covered is for promises of recall, got one of {kind}")
         if self.covered and of_labels:
-            raise ValueError("covered promises all labels together: leave out those of labels")
+            raise ValueError("covered promises all labels together, no label by itself")
 
     def excess(self, counts: bounds.Counts, risk: float) -> bounds.Floats:
         counts = counts.by_document() if self.unit == "document" else counts

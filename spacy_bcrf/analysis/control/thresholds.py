@@ -110,8 +110,8 @@ def control(
 
     The promise holds for documents from the same source as `gold`, which neither training nor
     `calibrate` has seen. recall, precision: the promised value, one of them. of_labels: promises of
-    labels or tuples of labels. confidence: that all promises are kept. A covered promise is one of
-    recall, and of all labels together.
+    labels or tuples of labels. confidence: that all promises are kept. loss: of a document; a
+    covered one is for recall, and for all labels together.
     ValueError as from `check_unseen`, `split_promise`, `Loss`, `Evidence` and `fit_threshold`.
     """
     if (recall is None) == (precision is None):
