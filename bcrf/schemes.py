@@ -27,8 +27,8 @@ _PREFIXES = _OPENING | _CLOSING | {"I"}
 class Scheme:
     """The prefixes of a tagging scheme, from which its constraints follow.
 
-    first, inside, last: of the first, inner and last token of a longer entity. single: of one
-    token.
+    first, inside, last: prefixes of the first, inner and last token of a longer entity. single: of
+    one token.
     """
 
     name: str

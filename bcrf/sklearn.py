@@ -9,13 +9,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +23,11 @@ from bcrf.chain import Constraints, Potentials, viterbi
 from bcrf.io.atomic import replacing
 from bcrf.linear.corpus_loss import CorpusLoss
 from bcrf.linear.crfsuite_attributes import Attributes, count_features
-from bcrf.linear.crfsuite_model import MAGIC, read_crfsuite_model
 from bcrf.linear.crfsuite_options import read_settings
+from bcrf.linear.labeled_chain import LabeledChain, read_chain
 from bcrf.linear.lbfgs import LBFGSSettings, minimize
-from bcrf.linear.learner import OnlineLearner
-from bcrf.linear.real_values import learn_values
-from bcrf.linear.rows import Rows
+from bcrf.linear.learn_online import learn_online
+from bcrf.linear.learner import OnlineSettings
 from bcrf.schemes import get_scheme
 
 try:
@@ -49,14 +46,6 @@ STEPS = 2000
 """Least number of steps: one a sequence. Small data get more passes."""
 
 _BLOCK = 1000  # sequences that are predicted at a time
-
-
-class _Model(NamedTuple):
-    """A chain of T labels. weights: (T + 3 + A, stride), float64 if they come from CRFsuite."""
-
-    labels: list[str]
-    attributes: Attributes
-    weights: NDArray
 
 
 class CRF(BaseEstimator):
@@ -78,7 +67,9 @@ class CRF(BaseEstimator):
         raises ValueError for "arow", which has no counterpart.
     min_freq: least number of occurrences. As in CRFsuite, a pair of an attribute and a label counts
         by the sum of the attribute's values, a pair of labels by its occurrences. The weights of
-        rarer pairs are 0. Online learning leaves out the attributes whose pairs are all rarer.
+        rarer pairs are 0. None learns all pairs that occur; CRFsuite's 0 leaves out pairs whose
+        values sum to a negative number. Online learning leaves out the attributes whose pairs are
+        all rarer.
     c1, c2: "lbfgs" minimizes c1 |w|_1 + c2 |w|^2 + the loss of all sequences, over all weights;
         "l2sgd" has no c1. As in CRFsuite, c1 = 0 and c2 = 1 by default.
     max_iterations, num_memories, epsilon, period, delta, max_linesearch: of L-BFGS, with the
@@ -87,7 +78,9 @@ class CRF(BaseEstimator):
         have a counterpart.
     model_filename: file of the model. `fit` writes it; without `fit`, it is read: a file of ours or
         of CRFsuite.
-    scheme: BIO, BILUO or BIES; None if y has labels. random_state: seed of the order of sequences.
+    scheme: BIO, BILUO or BIES; None if y has labels.
+    learner: `bcrf.linear.OnlineSettings` of online learning, in place of algorithm and its
+        arguments. Its objective is "crf", "sapo", "perceptron" or "mira", and its order 1.
 
     There is a weight for all pairs of an attribute and a label and all pairs of labels, whatever
     `all_possible_states` and `all_possible_transitions` say, and weights of each label for all
@@ -95,7 +88,7 @@ class CRF(BaseEstimator):
     ValueError for parameters of another algorithm.
     """
 
-    _model: _Model | None = None
+    _model: LabeledChain | None = None
 
     def __init__(
         self,
@@ -128,7 +121,7 @@ class CRF(BaseEstimator):
         keep_tempfiles: bool = False,
         trainer_cls: type | None = None,
         scheme: str | None = None,
-        random_state: int | None = None,
+        learner: OnlineSettings | None = None,
     ) -> None:
         for name, value in list(locals().items()):
             if name not in ("self", "__class__"):
@@ -141,18 +134,45 @@ class CRF(BaseEstimator):
         """
         if (X_dev is None) != (y_dev is None):
             raise ValueError("X_dev and y_dev go together: pass both or none")
+        return self._learn(X, y, LabeledChain.empty(), dev=(X_dev, y_dev))
+
+    def partial_fit(self, X: Any, y: Any, classes: Iterable[str] | None = None) -> CRF:
+        """Go on learning online with further sequences: `max_iterations` passes over them, or 10.
+
+        The weights of the model, also of `model_filename`, are the start; it is all that a call
+        knows of earlier ones, so a saved model goes on as the same one in memory. classes: further
+        labels of later calls, of spans with `scheme`. Labels and attributes of X and y that are
+        new start with weights of 0. ValueError as from `fit`, for an algorithm without online
+        steps, and for min_freq.
+        """
+        if isinstance(read_settings(vars(self)), LBFGSSettings) or self.min_freq:
+            raise ValueError(
+                "partial_fit learns online and keeps all attributes: expected no min_freq, and "
+                f"algorithm None, ap or pa, got {self.algorithm!r} and {self.min_freq!r}"
+            )
+        model = self._loaded or LabeledChain.empty()
+        # An exception leaves the attributes of the model.
+        model = model._replace(attributes=Attributes(model.attributes.names))
+        classes = [] if classes is None else _list("classes", classes)
+        if not all(isinstance(label, str) for label in classes):
+            raise ValueError(f"classes: expected a list of labels, each a str, got {classes!r:.80}")
+        return self._learn(X, y, model, classes, PASSES)
+
+    def _learn(
+        self,
+        X: Any,
+        y: Any,
+        model: LabeledChain,
+        classes: Sequence[str] = (),
+        passes: int | None = None,
+        dev: tuple[Any, Any] = (None, None),
+    ) -> CRF:
+        """Learn from the weights of a model on. passes: by default at least STEPS steps."""
         settings = read_settings(vars(self))
-        attributes = Attributes()
+        attributes = model.attributes
         batch = attributes.read(_list("X", X), add=True)
         y = self._tags(_list("y", y), batch.lengths)
-        labels = list(dict.fromkeys(label for tags in y for label in tags if label is not None))
-        if not labels:
-            raise ValueError(
-                "there is no label to learn: X and y are empty, or all labels are None"
-            )
-        if self.scheme:
-            spans = dict.fromkeys(tag[2:] for tag in labels if tag != "O")
-            labels = get_scheme(self.scheme).tags(list(spans))
+        labels = self._join_labels(model.labels, classes, y)
         ids: dict[Any, int] = {None: -1} | {label: i for i, label in enumerate(labels)}
         gold = np.fromiter((ids[label] for tags in y for label in tags), "int32")
         kept = None
@@ -166,8 +186,8 @@ class CRF(BaseEstimator):
 
         def report(n: int, loss: float, weights: NDArray) -> None:
             if self.verbose:
-                self._model = _Model(labels, attributes, weights)
-                score = "" if X_dev is None else f", dev accuracy {self.score(X_dev, y_dev):.4f}"
+                self._model = LabeledChain(labels, attributes, weights)
+                score = "" if dev[0] is None else f", dev accuracy {self.score(*dev):.4f}"
                 print(f"pass {n}: loss {loss / len(batch.lengths):.4f}{score}")
 
         sizes = len(labels), len(attributes.names)
@@ -176,26 +196,36 @@ class CRF(BaseEstimator):
             loss = CorpusLoss(batch, gold, sizes, constraints, kept)
             weights = minimize(loss, loss.zeros(), settings, report)
         else:
-            passes = max(PASSES, math.ceil(STEPS / len(batch.lengths)))
+            passes = passes or max(PASSES, math.ceil(STEPS / max(len(batch.lengths), 1)))
             passes = min(passes, self.max_iterations or passes)
-            if batch.values is None:
-                learner = OnlineLearner(*sizes, settings, len(batch.lengths))
-                learner.constrain(constraints)
-                learner.fit(
-                    Rows(batch.rows, batch.starts),
-                    batch.lengths,
-                    gold,
-                    passes,
-                    lambda n, loss: report(n, loss, learner.weights),
-                )
-                weights = learner.weights
-            else:
-                weights = learn_values(settings, sizes, constraints, batch, gold, passes, report)
-        self._model = _Model(labels, attributes, weights)
+            start = model.extend(sizes)
+            weights = learn_online(settings, start, sizes, constraints, batch, gold, passes, report)
+        self._model = LabeledChain(labels, attributes, weights)
         if self.model_filename:
             with replacing(Path(self.model_filename)) as part:
-                part.write_bytes(_to_bytes(self._model))
+                part.write_bytes(self._model.to_bytes())
         return self
+
+    def _join_labels(
+        self, known: list[str], classes: Sequence[str], y: list[list[str | None]]
+    ) -> list[str]:
+        """Return the labels of a model and then new ones; all tags of the scheme, if there is one.
+
+        ValueError without labels, and if the model's labels are no tags of the scheme.
+        """
+        found = [tag for tags in y for tag in tags if tag is not None]
+        if not (known or classes or found):
+            raise ValueError(
+                "there is no label to learn: X and y are empty, or all labels are None"
+            )
+        if not self.scheme:
+            return list(dict.fromkeys([*known, *classes, *found]))
+        names = [tag[2:] for tag in known if tag != "O"]
+        names += [*classes, *(tag[2:] for tag in found if tag != "O")]
+        tags = get_scheme(self.scheme).tags(list(dict.fromkeys(names)))
+        if tags[: len(known)] != known:
+            raise ValueError(f"the labels of the model are no tags of {self.scheme}: {known!r:.80}")
+        return tags
 
     def _tags(self, y: list[Any], lengths: NDArray[np.int32]) -> list[list[str | None]]:
         """Return labels, one a token. Raises ValueError for another number, and for no str."""
@@ -294,7 +324,7 @@ class CRF(BaseEstimator):
         """Return the labels. Raises ValueError before `fit`."""
         return self._fitted().labels
 
-    def _fitted(self) -> _Model:
+    def _fitted(self) -> LabeledChain:
         model = self._loaded
         if model is None:
             raise NotFittedError("this CRF is not fitted: call fit, or set model_filename")
@@ -310,10 +340,10 @@ class CRF(BaseEstimator):
         return tags
 
     @property
-    def _loaded(self) -> _Model | None:
+    def _loaded(self) -> LabeledChain | None:
         """The model, from its file if need be; None before `fit`."""
         if self._model is None and self.model_filename and Path(self.model_filename).exists():
-            self._model = _load(Path(self.model_filename))
+            self._model = read_chain(Path(self.model_filename))
         return self._model
 
     @property
@@ -331,7 +361,7 @@ class CRF(BaseEstimator):
     def size_(self) -> int | None:
         """Size of the model's file in bytes."""
         model = self._loaded
-        return None if model is None else len(_to_bytes(model))
+        return None if model is None else len(model.to_bytes())
 
     @property
     def attributes_(self) -> list[str] | None:
@@ -361,37 +391,6 @@ class CRF(BaseEstimator):
         if model is None:
             return None
         return _name_weights(model.weights[: len(model.labels)], model.labels, model.labels)
-
-
-def _to_bytes(model: _Model) -> bytes:
-    names = {"labels": model.labels, "attributes": model.attributes.names}
-    file = BytesIO()
-    np.savez(file, names=json.dumps(names), weights=model.weights)
-    return file.getvalue()
-
-
-def _load(path: Path) -> _Model:
-    """Read a file of ours or of CRFsuite. Raises ValueError for another one."""
-    with path.open("rb") as file:
-        start = file.read(len(MAGIC))
-    if start == MAGIC:
-        found = read_crfsuite_model(path)
-        general = np.zeros((3, len(found.labels)))
-        weights = np.concatenate([found.transitions, general, found.weights])
-        return _Model(found.labels, Attributes(found.attributes), weights)
-    try:
-        with np.load(path, allow_pickle=False) as data:
-            names, weights = json.loads(str(data["names"])), data["weights"]
-        labels, attributes = names["labels"], Attributes(names["attributes"])
-        n_rows, n_columns = weights.shape
-        is_wrong = n_rows != len(labels) + 3 + len(attributes.names) or weights.dtype != "float32"
-        if is_wrong or n_columns < len(labels) or n_columns % 8:
-            raise ValueError
-    except Exception:  # zipfile and NumPy raise any for damaged files, with advice about pickles
-        raise ValueError(
-            f"{path}: no model of ours or of CRFsuite, or damaged; expected a file of `fit`"
-        ) from None
-    return _Model(labels, attributes, weights)
 
 
 def _list(name: str, X: Any) -> list[Any]:

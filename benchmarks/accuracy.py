@@ -47,9 +47,9 @@ from lab.machine import describe_machine, find_commit
 from lab.options import add_options, need
 from lab.processes import in_own_process
 from lab.tables import mean_and_deviation, print_table
-from spacy_bcrf.analysis.calibrate import Calibration, measure_reliability
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
 from spacy_bcrf.pipeline.factories import SEGMENTER_MODEL
 from spacy_bcrf.pipeline.sequence_labeler import Prediction
 from spacy_bcrf.sparse.template_sets import SETS, get_templates

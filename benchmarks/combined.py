@@ -34,8 +34,8 @@ from lab.machine import describe_machine, find_commit
 from lab.options import add_options
 from lab.processes import in_own_process
 from lab.tables import mean_and_deviation, print_table
-from spacy_bcrf.analysis.combine import Combination, sum_pipelines
 from spacy_bcrf.sparse.template_sets import SETS
+from spacy_bcrf.training.combine import Combination, sum_pipelines
 
 PARTS = ("chain", "hybrid", "network")
 CHAINS = ("chain", "stacked")

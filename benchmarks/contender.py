@@ -23,8 +23,8 @@ from spacy.training import Corpus, Example
 from spacy.training.loop import create_train_batches
 from spacy.util import minibatch, registry
 
-from spacy_bcrf.analysis.calibrate import Calibration, measure_reliability
-from spacy_bcrf.analysis.loading import annotate_before
+from spacy_bcrf.loading import annotate_before
+from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
 
 LAST = "model-last"
 BEST = "model-best"

@@ -27,8 +27,8 @@ from lab.machine import describe_machine
 from lab.options import add_options
 from lab.processes import in_own_process, peak_memory
 from lab.tables import print_table
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
-from spacy_bcrf.sparse.gazetteers import Gazetteers, Words
+from spacy_bcrf.judging.folds import fit_sparse_chain
+from spacy_bcrf.sparse.gazetteers import Gazetteers, WordHashes
 from spacy_bcrf.sparse.template_sets import get_templates
 
 KINDS = {
@@ -108,7 +108,7 @@ def use(gazetteers: Gazetteers, doc: Doc, kinds: tuple[str, ...]) -> None:
         if kind == "partial":
             list(gazetteers.find_partial("list", doc[0].text))
         else:
-            gazetteers.find("list", Words([doc]), exact=kind == "exact")
+            gazetteers.find("list", WordHashes([doc]), exact=kind == "exact")
 
 
 def measure_time(path: Path, corpora: Path, cache: Path, rounds: int) -> dict[str, float]:

@@ -1,9 +1,10 @@
-"""Everything that needs a GPU, in one command: tests, benchmarks and a training. Writes one report.
+"""Everything that needs a GPU: checks, tests, benchmarks and a training. Writes one report.
 
     python -m benchmarks.gpu --output gpu-report.md
 
-A step that fails, or that would end after --seconds, is in the report, and the exit status is 1.
-Without a GPU or a package, the command ends at once and names what is missing.
+A call takes --seconds at most and writes after each step. The next call continues with the steps
+that are left, until the commit changes. The exit status is 0 if all steps passed, 1 if one failed,
+and 2 if steps are left. Without a GPU or a package, the command names what is missing.
 """
 
 import argparse
@@ -12,15 +13,16 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from bcrf.io.atomic import write_text
+from benchmarks import device_speed
+from benchmarks.inputs import SAMPLE
 from lab import ROOT
-from lab.machine import describe_machine
+from lab.machine import describe_machine, find_commit
 
 PACKAGES = {"cupy": "cuda12x", "torch": "bench", "torchcrf": "bench", "pytest": "dev"}
 """Modules that the steps import, and the extra with each."""
@@ -31,22 +33,32 @@ NOISE = 0.05
 Sums in another order change the last bits of the weights, and 25 epochs amplify them.
 """
 
-BENCHMARKS = {
-    "Heads": (
-        "benchmarks.heads --device cuda --lengths 30 200 --batch 16 64 --tags 9 17 50 --seconds 2"
-    ),
-    "Tables 2 and 3 of the paper": "benchmarks.paper_tables --gpu 0 --scale small --rounds 3",
-    "Memory": "benchmarks.memory --device cuda --lengths 10000 100000 1000000",
-}
+FOLDER = ROOT / "training/gpu"
+"""Of the trainings."""
+PROCESSORS = {"GPU": 0, "CPU": -1}
+"""Numbers of processors, as spaCy's option --gpu-id takes them."""
 TRAIN = (
-    "spacy train configs/shared_tok2vec.cfg --output {output} --gpu-id {gpu} --paths.train {train} "
-    '--paths.dev {dev} --nlp.pipeline ["tok2vec","ner"] --training.score_weights.tag_acc 0 '
+    f"spacy train configs/shared_tok2vec.cfg --output {FOLDER}/{{name}} --gpu-id {{gpu}} "
+    f"--paths.train {FOLDER}/train.spacy --paths.dev {FOLDER}/dev.spacy "
+    '--nlp.pipeline ["tok2vec","ner"] --training.score_weights.tag_acc 0 '
     "--training.score_weights.ents_f 1"
 )
 
 
 class Step(NamedTuple):
-    """The outcome of one command. problem: empty, or why the step failed."""
+    """A command. seconds: about its time on an H100; without so many left, it waits for a call.
+
+    tool: a program of the machine that runs Python.
+    """
+
+    title: str
+    command: str
+    seconds: float = 60
+    tool: str = ""
+
+
+class Outcome(NamedTuple):
+    """The outcome of a step. problem: empty, or why the step failed."""
 
     title: str
     command: str
@@ -55,18 +67,48 @@ class Step(NamedTuple):
     problem: str
 
 
+SANITIZE = "compute-sanitizer --error-exitcode 9 --tool"
+CHECK = "tests.kernels.device_check"
+STEPS = [
+    Step("Kernels on GPU and CPU", CHECK, 200),
+    Step("Memcheck", f"{CHECK} --tags 5 17 70 --scales 2", 120, f"{SANITIZE} memcheck"),
+    Step("Racecheck", f"{CHECK} --tags 5 17 70 --scales 2", 300, f"{SANITIZE} racecheck"),
+    Step("Tests of kernels", "pytest -m gpu -q -n 8 tests/kernels", 300),
+    Step("Other tests", "pytest -m gpu -q -n 8 --ignore tests/kernels", 300),
+    *(Step(f"Speed: {part}", f"benchmarks.device_speed {part}") for part in device_speed.PARTS),
+    Step("Heads", "benchmarks.heads --device cuda --lengths 30 200 --batch 16 64 --seconds 1", 200),
+    Step("Tables 2 and 3", "benchmarks.paper_tables --gpu 0 --scale small --rounds 3", 200),
+    Step("Memory", "benchmarks.memory --device cuda --lengths 10000 100000 1000000", 90),
+    *(
+        Step(f"Conversion of {part}", f"spacy bcrf convert {path} {FOLDER}/{part}.spacy -l en", 20)
+        for part, path in (("train", SAMPLE), ("dev", SAMPLE.with_stem("dev")))
+    ),
+    *(
+        Step(f"Training on the {name}", TRAIN.format(name=name, gpu=gpu), 120)
+        for name, gpu in PROCESSORS.items()
+    ),
+]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", "-o", type=Path, default=Path("gpu-report.md"))
-    parser.add_argument("--seconds", type=float, default=470, help="for all steps together")
+    parser.add_argument("--seconds", type=float, default=470, help="of this call")
     args = parser.parse_args()
     if missing := find_missing():
         listed = "\n".join(f"- {m}" for m in missing)
         raise SystemExit(f"make gpu needs a GPU, and runs nothing without one. Missing:\n{listed}")
-    steps = run_all(time.monotonic() + args.seconds)
-    write_text(args.output, report(steps))
-    failed = [step.title for step in steps if step.problem]
-    print(f"wrote {args.output}: {len(steps)} steps, failed: {', '.join(failed) or 'none'}")
+    known = read(args.output)
+    end = time.monotonic() + args.seconds
+    for outcome in run_all(STEPS, known, end):
+        known.append(outcome)
+        write(args.output, known)
+    if left := len(STEPS) - len(known):
+        print(f"{left} steps are left: run the command again")
+        raise SystemExit(2)
+    write(args.output, known := [*known, compare_trainings(FOLDER)])
+    failed = [outcome.title for outcome in known if outcome.problem]
+    print(f"wrote {args.output}: {len(known)} steps, failed: {', '.join(failed) or 'none'}")
     raise SystemExit(1 if failed else 0)
 
 
@@ -89,67 +131,67 @@ def find_missing() -> list[str]:
     return missing
 
 
-def run_all(end: float) -> list[Step]:
-    """Run all steps, the tests first."""
-    steps = [run_step("Tests", "pytest -m gpu -q", end)]
-    steps += [run_step(title, command, end) for title, command in BENCHMARKS.items()]
-    with TemporaryDirectory() as folder:
-        return steps + compare_trainings(Path(folder), end)
+def run_all(steps: Sequence[Step], known: Sequence[Outcome], end: float) -> Iterator[Outcome]:
+    """Run the steps that no outcome has, until `end` of the monotonic clock."""
+    done = {(outcome.title, outcome.command) for outcome in known}
+    left = [step for step in steps if (step.title, step.command) not in done]
+    for i, step in enumerate(left):
+        seconds = end - time.monotonic()
+        if i and seconds < step.seconds:
+            return
+        yield run_step(step, seconds)
 
 
-def run_step(title: str, command: str, end: float) -> Step:
-    """Run `python -m command` until `end` of the monotonic clock."""
+def run_step(step: Step, seconds: float) -> Outcome:
+    """Run `python -m command` for this time at most."""
     start = time.monotonic()
-    if start >= end:
-        return Step(title, command, 0, "", "not run: no time is left")
     try:
         done = subprocess.run(
-            [sys.executable, "-m", *command.split()],
+            [*step.tool.split(), sys.executable, "-m", *step.command.split()],
             cwd=ROOT,
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=end - start,
+            timeout=seconds,
         )
         output = done.stdout
         problem = f"exit status {done.returncode}" if done.returncode else ""
     except subprocess.TimeoutExpired as expired:
         output = (expired.stdout or b"").decode(errors="replace")
         problem = "stopped: no time was left"
-    return Step(title, command, time.monotonic() - start, output, problem)
+    except FileNotFoundError as error:
+        output, problem = "", f"not run: {error.filename} is missing"
+    return Outcome(step.title, step.command, time.monotonic() - start, output, problem)
 
 
-PROCESSORS = {"GPU": 0, "CPU": -1}
-"""Numbers of processors, as spaCy's option --gpu-id takes them."""
-
-
-def compare_trainings(
-    folder: Path, end: float, processors: Mapping[str, int] = PROCESSORS
-) -> list[Step]:
-    """Train on the sample corpus on the GPU and on the CPU, and compare F of entities on dev."""
-    data = {part: folder / f"{part}.spacy" for part in ("train", "dev")}
-    steps = [
-        run_step("Conversion", f"spacy bcrf convert assets/sample/{part}.conllu {path} -l en", end)
-        for part, path in data.items()
+def compare_trainings(folder: Path) -> Outcome:
+    """Compare F of entities on dev of the models of the GPU and of the CPU."""
+    metas = [folder / name / "model-best/meta.json" for name in PROCESSORS]
+    scores = [
+        json.loads(meta.read_text())["performance"]["ents_f"] for meta in metas if meta.exists()
     ]
-    scores = []
-    for name, gpu in processors.items():
-        output = folder / name
-        command = TRAIN.format(output=output, gpu=gpu, **data)
-        step = run_step(f"Training on the {name}", command, end)
-        steps.append(step)
-        meta = output / "model-best/meta.json"
-        if not step.problem and meta.exists():
-            scores.append(json.loads(meta.read_text())["performance"]["ents_f"])
-    problem = "" if len(scores) == 2 else "a training failed"
+    problem = "" if len(scores) == len(metas) else "a training failed"
     if not problem and abs(scores[0] - scores[1]) > NOISE:
         problem = f"F differs by more than {NOISE}"
     listed = ", ".join(f"{f:.3f}" for f in scores)
-    steps.append(Step("F of entities, GPU and CPU", "", 0, listed, problem))
-    return steps
+    return Outcome("F of entities, GPU and CPU", "", 0, listed, problem)
 
 
-def report(steps: Sequence[Step]) -> str:
+def read(output: Path) -> list[Outcome]:
+    """Return the outcomes of earlier calls at this commit."""
+    path = output.with_suffix(".json")
+    found = json.loads(path.read_text()) if path.exists() else {}
+    return [Outcome(*row) for row in found["steps"]] if found.get("commit") == find_commit() else []
+
+
+def write(output: Path, outcomes: Sequence[Outcome]) -> None:
+    """Write the report, and beside it what the next call reads."""
+    found = {"commit": find_commit(), "steps": outcomes}
+    write_text(output.with_suffix(".json"), json.dumps(found, indent=1))
+    write_text(output, report(outcomes))
+
+
+def report(steps: Sequence[Outcome]) -> str:
     """Return the report as Markdown."""
     smi = "nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader"
     found = subprocess.run(smi, shell=True, text=True, capture_output=True).stdout.strip()

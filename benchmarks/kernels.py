@@ -78,9 +78,8 @@ def main() -> None:
             if args.against:
                 others[name].append(measure_checkout(args.against))
     medians = {name: medians_of(times) for name, times in turns.items()}
-    notes = (
-        f"{describe_machine(['numpy'])}; one thread\nns a token, medians of {args.rounds} processes"
-    )
+    origin = f"{describe_machine(['numpy'])}; one thread"
+    notes = f"{origin}\nns per token, medians of {args.rounds} processes"
     batches = f"batches of {', '.join(map(str, BATCHES))}"
     print_table("Kernels", rows_of_sizes(medians), f"{notes}; {batches}", args.csv)
     print_table("Schemes", rows_of_schemes(medians), notes)

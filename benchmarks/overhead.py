@@ -27,7 +27,7 @@ from lab.machine import describe_machine
 from lab.options import add_options
 from lab.processes import in_own_process
 from lab.tables import print_table
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
+from spacy_bcrf.judging.folds import fit_sparse_chain
 
 
 def main() -> None:

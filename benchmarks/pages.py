@@ -6,7 +6,7 @@ Each benchmark writes `benchmarks/results/NAME.json`, see `lab.tables.write_resu
 
     {"name": "heads", "command": "python -m benchmarks.heads", "commit": "abc1234",
      "date": "2026-11-23", "machine": "processor, cores, load; versions",
-     "tables": [{"title": "Heads", "notes": "us a token", "columns": [..], "rows": [[..], ..]}]}
+     "tables": [{"title": "Heads", "notes": "us per token", "columns": [..], "rows": [[..], ..]}]}
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def number(cell: str) -> float | None:
 
 
 def draw_speed_and_score(axes: Any) -> None:
-    """Draw words a second of prediction against the score on test, by system and corpus."""
+    """Draw the words per second of prediction against the score on test, by system and corpus."""
     found = list(rows_of("accuracy"))
     corpora, systems = (list(dict.fromkeys(row[key] for row in found)) for key in ROLES)
     for row in found:
@@ -148,7 +148,7 @@ def draw_speed_and_score(axes: Any) -> None:
         )
     name_points(axes, [SYSTEMS.get(name, name) for name in systems], corpora)
     axes.set_xscale("log")
-    axes.set_xlabel("words a second, one thread")
+    axes.set_xlabel("words per second, one thread")
     axes.set_ylabel("score on test")
     put_legend(axes)
 

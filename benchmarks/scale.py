@@ -33,8 +33,8 @@ from lab.machine import describe_machine
 from lab.options import add_csv_option
 from lab.tables import print_table
 from spacy_bcrf.corpora.convert import convert
-from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.corpora.formats.conllu import read_conllu
+from spacy_bcrf.readers.doc_files import read_docs
 
 ENGINES = {
     "1 process": (),
@@ -115,7 +115,7 @@ def prepare_model(out: Path, name: str) -> Path:
         return folder
     corpus = out / "train.spacy"
     if not corpus.exists():
-        convert([(SAMPLE, read_conllu)], corpus, lang="en")
+        convert([SAMPLE], corpus, lang="en")
     fix_random_seed(0)
     nlp = spacy.blank("en")
     for factory, pipe in (("bcrf_tagger", "tagger"), ("bcrf_ner", "ner")):

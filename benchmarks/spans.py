@@ -44,12 +44,12 @@ from lab.machine import describe_machine
 from lab.options import add_options
 from lab.processes import in_own_process
 from lab.tables import print_table
-from spacy_bcrf.analysis.calibrate import calibrate
-from spacy_bcrf.analysis.combine import sum_pipelines
 from spacy_bcrf.corpora.formats.columns import read_columns
-from spacy_bcrf.sparse.brown_clusters import load_brown_clusters
+from spacy_bcrf.promises.calibrate import calibrate
 from spacy_bcrf.sparse.template_sets import BIOMEDICAL, BROWN, NER
 from spacy_bcrf.sparse.word_tables import CLUSTER, COMPOUND
+from spacy_bcrf.training.clusters import load_brown_clusters
+from spacy_bcrf.training.combine import sum_pipelines
 
 KEY = "sc"
 LANG = {"genia": "en", "germeval2014": "de"}
@@ -397,7 +397,7 @@ def main() -> None:
             "`calibrate` on dev, 10 bins; "
             "partial: one of the labels annotated in each document; spancat: n-grams of 1 to 8 "
             f"words, {SPANCAT_STEPS:,} steps by `spacy train` and the quickstart config; averaged: "
-            "32 sentences a step, weights averaged as the networks'"
+            "32 sentences per step, weights averaged as the networks'"
         )
         title = f"Overlapping spans, {corpus}"
         print_table(title, rows, f"{machine}\n{notes}", args.csv)

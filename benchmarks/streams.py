@@ -35,13 +35,15 @@ from spacy_bcrf.pipeline.stream import Final
 
 N_TRAIN = 800
 PASSES = 2
+THRESHOLD = 0.3
+"""Of the decoder for F."""
 LOOK_AHEAD = 2
 """Words that the template sets read ahead."""
 MODES = {
-    "uner": ("tags", "probabilities"),
-    "wnut17": ("tags", "probabilities"),
-    "jnlpba": ("tags", "probabilities"),
-    "genia": ("probabilities",),  # chains side by side always have them
+    "uner": ("tags", "probabilities", "best F"),
+    "wnut17": ("tags", "probabilities", "best F"),
+    "jnlpba": ("tags", "probabilities", "best F"),
+    "genia": ("probabilities", "best F"),  # chains side by side always have probabilities
     "zh": ("tags",),
 }
 
@@ -109,8 +111,9 @@ def measure(
     pipe: Any = nlp.get_pipe(name)
     pieces = [list(cut(text, seed)) for seed, text in enumerate(texts)]
     options = {"probabilities": mode == "probabilities"}
-    if options["probabilities"] and not pipe.codec.may_overlap:
-        pipe.annotate = ("confidence",)
+    pipe.annotate = ("confidence",) if options["probabilities"] and not pipe.codec.layered else ()
+    pipe.set_decoder("f" if mode == "best F" else "viterbi")
+    pipe.threshold = THRESHOLD if mode == "best F" else 0
 
     def annotate() -> list[Any]:
         return [pipe.predict([nlp.make_doc(text)])[0] for text in texts]
@@ -154,7 +157,7 @@ def of_stream(final: Final) -> list[Any]:
 def find_annotation(pipe: Any, doc: Doc) -> list[Any]:
     """Return the same of a whole document."""
     (prediction,) = pipe.predict([doc])
-    if pipe.codec.may_overlap:
+    if pipe.codec.layered:
         spans, tags = prediction.spans[0], []
     else:
         parts = pipe.codec.predictions(prediction.tags, [len(doc)])

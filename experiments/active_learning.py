@@ -24,8 +24,8 @@ from experiments.template_ablation import MODEL
 from lab.figures import make_figure, save_figure
 from lab.labeling_tasks import TASKS, LabelingTask, add_options
 from lab.tables import markdown_table, mean_and_deviation
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
-from spacy_bcrf.analysis.diversity import NearDuplicates, document_vectors, facility_location
+from spacy_bcrf.judging.diversity import NearDuplicates, document_vectors, facility_location
+from spacy_bcrf.judging.folds import fit_sparse_chain
 
 CORPORA = ("wnut17", "jnlpba")
 POOL_FACTOR = 4

@@ -19,7 +19,7 @@ from experiments.template_ablation import MODEL
 from lab.labeling_tasks import TASKS, add_options
 from lab.masking import with_entities
 from lab.tables import Row, mean_and_deviation, print_table
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
+from spacy_bcrf.judging.folds import fit_sparse_chain
 
 METHODS = ("partial", "fewer sentences", "missing as O")
 

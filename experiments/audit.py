@@ -29,9 +29,9 @@ from spacy.training import Example
 from bcrf.io.extras import require
 from lab.labeling_tasks import TASKS, add_options
 from lab.tables import mean_and_deviation, print_table
-from spacy_bcrf.analysis.cross_fitting import assign_folds, train_sparse_chain
-from spacy_bcrf.analysis.label_errors import KINDS, Suspect, find_suspects
 from spacy_bcrf.annotation.tokenizers import copy_words
+from spacy_bcrf.judging.folds import assign_folds, train_sparse_chain
+from spacy_bcrf.judging.label_errors import KINDS, Suspect, find_suspects
 
 CORPORA = {"wnut17": None, "jnlpba": 3000}
 """Tasks, and the number of their training sentences; None for all."""

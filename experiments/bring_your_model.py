@@ -32,13 +32,12 @@ from spacy.training import Example
 from spacy.util import fix_random_seed
 
 from lab.tables import print_table
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
-from spacy_bcrf.analysis.distill import distill
 from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.corpora.convert import convert
-from spacy_bcrf.corpora.doc_files import read_docs
-from spacy_bcrf.corpora.formats.conllu import read_conllu
+from spacy_bcrf.judging.folds import fit_sparse_chain
+from spacy_bcrf.readers.doc_files import read_docs
 from spacy_bcrf.sparse.template_sets import get_templates
+from spacy_bcrf.training.distill import distill
 
 CHAIN = {
     "@architectures": "spacy-bcrf.LinearChain.v1",
@@ -203,7 +202,7 @@ def _read_conllu(path: Path) -> Iterator[Doc]:
     output = Path("corpus") / "english" / path.name.replace(".conllu.xz", ".spacy")
     if not output.is_file():
         output.parent.mkdir(parents=True, exist_ok=True)
-        convert([(path, read_conllu)], output, lang="en")
+        convert([path], output, lang="en")
     return read_docs(output, spacy.blank("en").vocab)
 
 

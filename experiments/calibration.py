@@ -21,8 +21,8 @@ from spacy.training import Example
 from experiments.template_ablation import MODEL
 from lab.labeling_tasks import TASKS, add_options
 from lab.tables import Row, mean_and_deviation, print_table
-from spacy_bcrf.analysis.calibrate import Calibration, Reliability, measure_reliability
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
+from spacy_bcrf.judging.folds import fit_sparse_chain
+from spacy_bcrf.pipeline.calibration import Calibration, Reliability, measure_reliability
 from spacy_bcrf.pipeline.platt_scaling import GROUPINGS
 
 CORPORA = ("wnut17", "jnlpba")

@@ -19,14 +19,10 @@ from tqdm import tqdm
 from experiments.template_ablation import MODEL
 from lab.labeling_tasks import TASKS, add_options
 from lab.tables import print_table
-from spacy_bcrf.analysis.calibrate import Calibration
-from spacy_bcrf.analysis.control.risk import (
-    Units,
-    count_units,
-    excess_losses,
-)
-from spacy_bcrf.analysis.control.thresholds import GRIDS, Evidence, Loss, Promise, fit_threshold
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
+from spacy_bcrf.judging.folds import fit_sparse_chain
+from spacy_bcrf.pipeline.calibration import Calibration
+from spacy_bcrf.promises.control import GRIDS, Evidence, Loss, Promise, fit_threshold
+from spacy_bcrf.promises.risk import Units, count_units, excess_losses
 
 CORPORA = ("wnut17", "jnlpba")
 PROMISES = {"precision": [0.95, 0.9, 0.8], "recall": [0.98, 0.95, 0.9]}
@@ -41,7 +37,7 @@ COLUMNS = (
     "on the other half",
     "threshold",
     "recall",
-    "spans a sentence",
+    "spans per sentence",
 )
 
 

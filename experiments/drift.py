@@ -18,12 +18,12 @@ import numpy as np
 from experiments.template_ablation import MODEL
 from lab.labeling_tasks import TASKS, add_options
 from lab.tables import markdown_table
-from spacy_bcrf.analysis.calibrate import calibrate
-from spacy_bcrf.analysis.control.monitor import Watch, measure_docs, monitor
-from spacy_bcrf.analysis.control.thresholds import control, measure_promises
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain, train_sparse_chain
-from spacy_bcrf.analysis.loading import find_labeler
 from spacy_bcrf.annotation.tokenizers import copy_words
+from spacy_bcrf.judging.folds import fit_sparse_chain, train_sparse_chain
+from spacy_bcrf.loading import find_labeler
+from spacy_bcrf.promises.calibrate import calibrate
+from spacy_bcrf.promises.control import control, measure_promises
+from spacy_bcrf.promises.monitor import Watch, measure_docs, monitor
 
 
 def main() -> None:

@@ -25,10 +25,10 @@ from spacy.util import filter_spans, fix_random_seed, minibatch
 
 from lab.labeling_tasks import TASKS, add_options
 from lab.tables import mean_and_deviation, print_table
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
-from spacy_bcrf.analysis.extend import extend
 from spacy_bcrf.annotation.tokenizers import copy_words
+from spacy_bcrf.judging.folds import fit_sparse_chain
 from spacy_bcrf.pipeline.factories import NER_MODEL
+from spacy_bcrf.training.extend import extend
 
 CORPORA = {"wnut17": ("location", None), "jnlpba": ("DNA", 3000)}
 """The new label by task, and the number of training sentences; None for all."""

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from lab.tables import markdown_table
-from spacy_bcrf.analysis.control.risk import Units, count_units
-from spacy_bcrf.analysis.control.thresholds import Loss, Promise, fit_threshold
+from spacy_bcrf.promises.control import Loss, Promise, fit_threshold
+from spacy_bcrf.promises.risk import Units, count_units
 
 LEVELS = (0.8, 0.9, 0.95, 0.98, 0.99)
 LOSSES = (Loss(), Loss("span", 4), Loss("document"))

@@ -20,10 +20,11 @@ from spacy.tokens import Doc
 
 from lab.labeling_tasks import TASKS, add_options
 from lab.tables import markdown_table
-from spacy_bcrf.analysis.control.thresholds import control
-from spacy_bcrf.analysis.cross_fitting import train_sparse_chain
-from spacy_bcrf.analysis.redact import LeakReport, measure_leaks, redact
 from spacy_bcrf.annotation.tokenizers import copy_words
+from spacy_bcrf.judging.folds import train_sparse_chain
+from spacy_bcrf.privacy.leaks import LeakReport, measure_leaks
+from spacy_bcrf.privacy.redact import redact
+from spacy_bcrf.promises.control import control
 
 FRAMES = (
     "please call {PHONE} and ask for file {ID}",

@@ -19,7 +19,7 @@ from typing import Any
 
 from lab.labeling_tasks import TASKS, add_options
 from lab.tables import Row, mean_and_deviation, print_table
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
+from spacy_bcrf.judging.folds import fit_sparse_chain
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.sparse.template_sets import SETS, get_templates
 

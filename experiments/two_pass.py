@@ -25,8 +25,8 @@ from bcrf.io.text import find_file, read_lines
 from lab.labeling_tasks import TASKS, LabelingTask
 from lab.options import add_corpora_option
 from lab.tables import markdown_table, mean_and_deviation
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
-from spacy_bcrf.analysis.first_config import FACTORIES, MODELS, RATE_OF_DOCUMENTS
+from spacy_bcrf.judging.folds import fit_sparse_chain
+from spacy_bcrf.training.first_config import FACTORIES, MODELS, RATE_OF_DOCUMENTS
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "one pass, no dropout": {"feature_dropout": 0.0},

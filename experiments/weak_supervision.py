@@ -22,10 +22,11 @@ from spacy.tokens import Doc, DocBin, Span
 
 from bcrf.chain import Potentials, viterbi
 from lab.tables import Row, print_table
-from spacy_bcrf.analysis import aggregate
-from spacy_bcrf.analysis.aggregate import Aggregated
-from spacy_bcrf.analysis.distill import distill_aggregated
-from spacy_bcrf.analysis.sources import Source, read_groups
+from spacy_bcrf.training.distill import distill_aggregated
+from spacy_bcrf.weak.aggregate import aggregate
+from spacy_bcrf.weak.aggregated import Aggregated
+from spacy_bcrf.weak.baselines import take_majority, take_plurality
+from spacy_bcrf.weak.sources import Source, read_groups
 
 PARTS = ("train", "valid", "test")
 N_SEEDS = 3
@@ -43,8 +44,10 @@ def main() -> None:
     with TemporaryDirectory() as temporary:
         output = Path(temporary)
         found = [corpus.aggregate(output, n) for n in (*N_GOLD, 0)]
+        tags, spans = corpus.baselines()
         rows: list[Row] = [
-            corpus.score("majority of those who vote", [corpus.majority()]),
+            corpus.score("tags with most votes", [tags]),
+            corpus.score("spans with most votes", [spans]),
             corpus.score("aggregate", [corpus.read(output)]),
             corpus.score("chain on soft targets", corpus.learn(output, nlp)),
         ]
@@ -98,27 +101,16 @@ class Corpus:
             found.append([spans_of(doc) for doc in student.pipe(bare)])
         return found
 
-    def majority(self) -> list[set[tuple]]:
-        """Return the tags that most of those who vote on a token choose, as spans."""
-        found = []
+    def baselines(self) -> tuple[list[set[tuple]], list[set[tuple]]]:
+        """Return the tags and the spans with most votes, where silent sources abstain."""
+        sources = [Source(name, read_groups(name)) for name in self.names]
+        tags, spans = [], []
         for doc in self.docs:
-            votes = np.zeros((len(doc), 2, len(self.labels)))
-            for name in self.names:
-                for span in spacy.util.filter_spans(doc.spans[name]):
-                    at = self.labels.index(span.label_)
-                    votes[span.start, 0, at] += 1
-                    votes[span.start + 1 : span.end, 1, at] += 1
-            spans: set[tuple] = set()
-            start, last = 0, None
-            for i, of_token in enumerate([*votes, np.zeros((2, 1))]):
-                begins, label = np.unravel_index(of_token.argmax(), of_token.shape)
-                tag = int(label) if of_token.any() else None
-                if i and (tag != last or begins != 1):
-                    spans |= {(start, i, self.labels[last])} if last is not None else set()
-                    start = i
-                last = tag
-            found.append(spans)
-        return found
+            votes = [source.vote([doc], self.labels)[0] for source in sources]
+            majority = take_majority(votes, np.array([len(doc)], "int32"), len(self.labels))
+            tags.append({(a, b, self.labels[k]) for a, b, k in majority})
+            spans.append({(a, b, self.labels[k]) for a, b, k in take_plurality(votes)})
+        return tags, spans
 
     def score(self, name: str, by_seed: Sequence[Sequence[set[tuple]]]) -> Row:
         row: dict[str, object] = {"from": name}

@@ -54,8 +54,8 @@ from bcrf.io.extras import require
 from bcrf.io.text import find_file, read_lines
 from lab.corpora import PARTS
 from lab.paper import EXPERIMENTS
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.corpora.formats.columns import read_columns
+from spacy_bcrf.judging.folds import fit_sparse_chain
 from spacy_bcrf.sparse.template_sets import get_templates
 
 SIZES = (200, 800)

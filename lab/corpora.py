@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import spacy
 from spacy.tokens import Doc
@@ -14,11 +15,11 @@ from spacy.util import get_lang_class
 from bcrf.io.text import CorpusError, find_file, read_lines, text_suffix
 from lab.masking import one_label_each
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.corpora.convert import Reader, convert
-from spacy_bcrf.corpora.doc_files import read_docs
+from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.corpora.sentence import Sentence
+from spacy_bcrf.readers.doc_files import read_docs
 
 PARTS = ("train", "dev", "test")
 # Which part a file is, by its name. CoNLL-2003 has eng.train, eng.testa (dev) and eng.testb.
@@ -34,19 +35,28 @@ _EXPECTED = (
 )
 
 
+_READERS: dict[str, Callable[..., Iterator[Sentence]]] = {
+    "conllu": read_conllu,
+    "columns": read_columns,
+}
+FIRST_AND_LAST: dict[str, Any] = {"format": "columns", "word_column": 1, "ent_columns": (-1,)}
+"""Options of `convert` for words in the first and entity tags in the last column."""
+
+
 @dataclass(frozen=True)
 class Corpus:
-    """Train, dev and test files and their format. reader: None for `.spacy` files."""
+    """Train, dev and test files and their format: "conllu", "columns", or None for `.spacy`."""
 
     lang: str
     files: tuple[str, ...]
-    reader: Reader | None
+    format: str | None
 
     def read(self, source: Path, part: str) -> Iterator[Sentence]:
         """Yield the sentences of a part. The files are relative to `source`."""
-        if self.reader is None:
+        if self.format is None:
             raise ValueError(f"{self.files}: .spacy files are read by spaCy's readers")
-        return self.reader(read_lines(find_file(source / self.files[PARTS.index(part)])))
+        path = find_file(source / self.files[PARTS.index(part)])
+        return _READERS[self.format](read_lines(path))
 
 
 def find_corpus(folder: Path) -> Corpus:
@@ -77,12 +87,12 @@ def find_corpus(folder: Path) -> Corpus:
             for part, paths in parts.items()
         )
         raise CorpusError(f"{folder}: {_EXPECTED}; found {found}")
-    readers: dict[str, Reader | None] = {".conllu": read_conllu, ".spacy": None}
+    formats = {".conllu": "conllu", ".spacy": None}
     (train,) = parts["train"]
     suffix = text_suffix(train)
     lang = _language(train.name) if suffix == ".conllu" else "xx"
     files = tuple(str(path) for (path,) in parts.values())
-    return Corpus(lang, files, readers.get(suffix, read_columns))
+    return Corpus(lang, files, formats.get(suffix, "columns"))
 
 
 def _language(name: str) -> str:
@@ -104,12 +114,13 @@ def convert_parts(source: Path, corpus: Corpus, prefix: str) -> dict[str, Path]:
     Raises CorpusError or FileNotFoundError naming the file that cannot be read.
     """
     files = {part: source / file for part, file in zip(PARTS, corpus.files, strict=True)}
-    if corpus.reader is None:
+    if corpus.format is None:
         return files
+    options = FIRST_AND_LAST if corpus.format == "columns" else {"format": corpus.format}
     paths = {part: Path(f"{prefix}{part}.spacy") for part in PARTS}
     for part, path in paths.items():
         if not path.exists():
-            convert([(find_file(files[part]), corpus.reader)], path, lang=corpus.lang)
+            convert([files[part]], path, lang=corpus.lang, **options)
     return paths
 
 

@@ -14,14 +14,12 @@ from spacy.tokens import Doc, Token
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from bcrf.io.text import find_file
-from lab.corpora import PARTS, Corpus
+from lab.corpora import FIRST_AND_LAST, PARTS, Corpus
 from lab.options import add_corpora_option
 from lab.paper import EXPERIMENTS
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.corpora.convert import Reader, convert
-from spacy_bcrf.corpora.doc_files import read_docs
-from spacy_bcrf.corpora.formats.columns import read_columns
+from spacy_bcrf.corpora.convert import convert
+from spacy_bcrf.readers.doc_files import read_docs
 
 CHUNKS = "chunks"
 """Key of the span group with the chunks of a Doc."""
@@ -47,7 +45,7 @@ class LabelingTask:
     score: key of spaCy's scorer.
     templates: name of the template set.
     parts: "train", "dev" and "test".
-    reader: format of the files.
+    columns: options of `convert` for the files.
     settings: settings of the component.
     reads_tags: whether the documents have part-of-speech tags before the component.
     has_predictions: whether `experiments.word_resources` predicts tags and entities of its words.
@@ -60,7 +58,7 @@ class LabelingTask:
     score: str
     templates: str
     parts: dict[str, Part]
-    reader: Reader
+    columns: dict[str, Any]
     settings: dict[str, Any]
     reads_tags: bool = False
     has_predictions: bool = False
@@ -76,9 +74,9 @@ class LabelingTask:
         path = cache / f"{where.file.replace('/', '-')}.spacy"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            source = find_file(corpora / where.file)
             spans_key = CHUNKS if self.factory == "bcrf_chunker" else None
-            convert([(source, self.reader)], path, lang=self.lang, spans_key=spans_key)
+            source = corpora / where.file
+            convert([source], path, lang=self.lang, spans_key=spans_key, **self.columns)
         set_extensions()
         return list(read_docs(path, vocab))[where.start : where.stop]
 
@@ -135,26 +133,24 @@ def _whole(corpus: Corpus) -> dict[str, Part]:
 def _entities(name: str, templates: str, **more: Any) -> LabelingTask:
     corpus = EXPERIMENTS["ner"].corpora[name]
     return LabelingTask(
-        "en", "bcrf_ner", "ents_f", templates, _whole(corpus), read_columns, {}, **more
+        "en", "bcrf_ner", "ents_f", templates, _whole(corpus), FIRST_AND_LAST, {}, **more
     )
 
 
 def _words(lang: str) -> LabelingTask:
     corpus = EXPERIMENTS["seg"].corpora[lang]
-    assert corpus.reader
     return LabelingTask(
         lang,
         "bcrf_segmenter",
         "tagged_token_f",
         "segmentation",
         _whole(corpus),
-        corpus.reader,
+        {"format": "conllu"},
         {"attribute": "pos"},
     )
 
 
 _EWT = EXPERIMENTS["pos"].corpora["en"]
-assert _EWT.reader
 
 TASKS = {
     "conll2000": LabelingTask(
@@ -167,13 +163,19 @@ TASKS = {
             "dev": Part("conll2000/train.txt", 8000),
             "test": Part("conll2000/test.txt"),
         },
-        lambda lines, **options: read_columns(lines, tag_column=2, **options),
+        FIRST_AND_LAST | {"tag_column": 2},
         {},
         reads_tags=True,
         learns_dev=True,
     ),
     "ewt-pos": LabelingTask(
-        "en", "bcrf_tagger", "pos_acc", "pos", _whole(_EWT), _EWT.reader, {"attribute": "pos"}
+        "en",
+        "bcrf_tagger",
+        "pos_acc",
+        "pos",
+        _whole(_EWT),
+        {"format": "conllu"},
+        {"attribute": "pos"},
     ),
     "jnlpba": _entities("jnlpba", "biomedical", has_predictions=True, learns_dev=True),
     "wnut17": _entities("wnut", "social"),
@@ -187,7 +189,7 @@ TASKS = {
             "dev": Part("uner-english-ewt/en_ewt-ud-dev.iob2", 1600),
             "test": Part("uner-english-ewt/en_ewt-ud-test.iob2"),
         },
-        lambda lines, **options: read_columns(lines, word_column=2, ent_columns=(3,), **options),
+        {"format": "columns", "word_column": 2, "ent_columns": (3,)},
         {},
     ),
     "zh": _words("zh"),

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from lab.corpora import PARTS, Corpus
-from spacy_bcrf.corpora.formats.columns import read_columns
-from spacy_bcrf.corpora.formats.conllu import read_conllu
 
 HEADS = {
     "unstructured": "spacy-bcrf.Unstructured.v1",
@@ -124,7 +122,7 @@ BCRF head, a learning rate of 2e-3, a few hundred updates, and one seed.
 
 def _ud(lang: str, name: str) -> Corpus:
     """Return a corpus of Universal Dependencies. name: path of its files before `-ud-{part}`."""
-    return Corpus(lang, tuple(f"{name}-ud-{part}.conllu" for part in PARTS), read_conllu)
+    return Corpus(lang, tuple(f"{name}-ud-{part}.conllu" for part in PARTS), "conllu")
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,7 @@ EXPERIMENTS = {
         "ents_f",
         {
             "jnlpba": Corpus(
-                "en", ("jnlpba/train.tsv", "jnlpba/devel.tsv", "jnlpba/test.tsv"), read_columns
+                "en", ("jnlpba/train.tsv", "jnlpba/devel.tsv", "jnlpba/test.tsv"), "columns"
             ),
             "wnut": Corpus(
                 "en",
@@ -180,7 +178,7 @@ EXPERIMENTS = {
                     "wnut17/emerging.dev.conll",
                     "wnut17/emerging.test.annotated",
                 ),
-                read_columns,
+                "columns",
             ),
         },
         ("supervised", "partial"),

@@ -14,7 +14,8 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+import tarfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,26 +78,47 @@ def build(
 def check_corpora(folder: Path, assets: Iterable[dict[str, Any]]) -> None:
     """Raise ValueError naming the first file of a corpus that is missing or has another checksum.
 
-    assets: of a project of Weasel, with `dest` in the folder and the MD5 of the decompressed file.
-    Those with `extra` may be missing: `description` says what the build loses.
+    assets: of a project of Weasel, with `dest` in the folder and the MD5 of the decompressed file,
+    or of the files of a folder in order of their paths. Those with `extra` may be missing:
+    `description` says what the build loses.
     """
     for asset in assets:
-        path = find_file(folder / asset["dest"].removeprefix("${vars.corpora}/"))
-        source = asset.get("url") or asset["description"]
-        if not path.is_file() and asset.get("extra"):
+        path = find_corpus(folder / asset["dest"].removeprefix("${vars.corpora}/"))
+        source = asset.get("url") or asset.get("git", {}).get("repo") or asset["description"]
+        if not path.exists() and asset.get("extra"):
             print(f"{path}: is missing: {asset['description']}")
             continue
-        if not path.is_file():
+        if not path.exists():
             raise CorpusError(f"{path}: the corpus is missing; it is {source}")
         digest = hashlib.md5(usedforsecurity=False)
-        with open_decompressed(path) as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
+        for block in read_blocks(path):
+            digest.update(block)
         if digest.hexdigest() != asset["checksum"]:
             raise CorpusError(
                 f"{path}: the corpus has changed: its MD5 is {digest.hexdigest()}, expected "
                 f"{asset['checksum']}; restore it from {source}"
             )
+
+
+def find_corpus(path: Path) -> Path:
+    """Return a file or folder, or its compressed version, or the archive of the folder."""
+    packed = (find_file(path), find_file(path.with_name(f"{path.name}.tar")))
+    return next(filter(Path.exists, packed), path)
+
+
+def read_blocks(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a file, or of all files of a folder or archive in order of their paths."""
+    if path.is_dir():
+        yield from (each.read_bytes() for each in sorted(path.rglob("*")) if each.is_file())
+    elif ".tar" in path.suffixes:
+        with tarfile.open(path) as archive:
+            for member in sorted(archive, key=lambda each: each.name):
+                if file := archive.extractfile(member):
+                    yield file.read()
+    else:
+        with open_decompressed(path) as stream:
+            while block := stream.read(1 << 20):
+                yield block
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import spacy
@@ -24,10 +24,12 @@ from spacy.tokens import Doc
 from bcrf import __version__
 from bcrf.io.hashes import hash_files
 from bcrf.io.text import find_file
-from spacy_bcrf.analysis.control.thresholds import measure_promises
-from spacy_bcrf.analysis.loading import find_labelers, make_examples
-from spacy_bcrf.cli.pages.report_page import promise_table
-from spacy_bcrf.corpora.doc_files import read_docs
+from spacy_bcrf.loading import find_labelers, make_examples
+from spacy_bcrf.promises.control import measure_promises
+from spacy_bcrf.readers.doc_files import read_docs
+from spacy_bcrf.serve.pages.report_page import promise_table
+
+from .page import note_differences
 
 SCORES = {"precision": "ents_p", "recall": "ents_r", "f": "ents_f"}
 """Names of the scores in spaCy's meta data, by those of `report`."""
@@ -44,8 +46,12 @@ def main() -> None:
     except ValueError as error:
         sys.exit(str(error))
     nlp = spacy.load(args.work / "controlled")
-    test = list(read_docs(args.work / "corpus/test.spacy", nlp.vocab))
+    judged = spacy.load(args.work / "judged")
+    # The documents with odd numbers of a fold made the promises.
+    step = 1 if (args.work / "corpus/test.spacy").exists() else 2
+    test = list(read_docs(args.work / "judged.spacy", nlp.vocab))[::step]
     examples, active = meta.pop("examples"), meta.pop("promise", None)
+    meta.pop("covered", None)
     for name, pipe in find_labelers(nlp).items():
         pipe.control = nlp.meta["promises"][name][active] if active else None
     scores = srsly.read_json(args.work / "report.json")["scores"]["exact"][0]
@@ -63,11 +69,14 @@ def main() -> None:
     folder.mkdir()
     # Loading needs the words of the training data for nothing.
     nlp.to_disk(pipeline, exclude=["vocab"])
-    card = write_card(nlp, examples, test, args.source / "card.md", args.work / "report.md")
+    promises = describe_promises(judged, test)
+    card = write_card(nlp, examples, promises, args.source / "card.md", args.work / "report.md")
     (pipeline / "README.md").write_text(card, "utf8")
     (pipeline / "LICENSES_SOURCES").write_text(licences, "utf8")
     shutil.copy(args.source / "LICENSE", pipeline)
     package(pipeline, folder, create_sdist=False, create_wheel=True, force=True)
+    for note in note_differences(args.work.resolve()):
+        print(note)
 
 
 def read_licences(source: Path, corpora: Path, sources: Sequence[dict[str, str]]) -> Iterator[str]:
@@ -101,9 +110,9 @@ def measure_speed(nlp: Language, texts: Sequence[str]) -> float:
 
 
 def write_card(
-    nlp: Language, examples: Sequence[str], test: Sequence[Doc], text: Path, report: Path
+    nlp: Language, examples: Sequence[str], promises: Iterable[str], text: Path, report: Path
 ) -> str:
-    """Return the README of the package."""
+    """Return the README of the package. promises: lines of Markdown."""
     meta, (pipe_name, pipe) = nlp.meta, next(iter(find_labelers(nlp).items()))
     name = f"{meta['lang']}_{meta['name']}"
     key = nlp.config["components"][pipe_name].get("spans_key")
@@ -121,14 +130,17 @@ def write_card(
     for example in examples:
         lines += [f"doc = nlp({json.dumps(example, ensure_ascii=False)})"]
         lines += [f"for ent in doc.{group}:"]
-        lines += ['    print(ent.text, ent.label_, round(ent._.confidence, 2), sep=" | ")']
+        found = pipe.codec.find_spans(nlp(example))
+        # An entity of an earlier component has no probability.
+        is_certain = any(ent._.confidence is None for ent in found)
+        p = "ent._.confidence or 1" if is_certain else "ent._.confidence"
+        lines += [f'    print(ent.text, ent.label_, round({p}, 2), sep=" | ")']
         lines += [
-            f"# {ent.text} | {ent.label_} | {round(ent._.confidence, 2)}"
-            for ent in pipe.codec.find_spans(nlp(example))
+            f"# {ent.text} | {ent.label_} | {round(ent._.confidence or 1, 2)}" for ent in found
         ]
     lines += ["```", "", "## Scores", report.read_text("utf8")]
     lines += [f"From texts, on one thread: {meta['performance']['speed']:,.0f} words/s.", ""]
-    lines += ["## Promises", *describe_promises(nlp, test), "", text.read_text("utf8")]
+    lines += ["## Promises", *promises, "", text.read_text("utf8")]
     lines += ["## Sources", "", f"The licence of this pipeline is {meta['license']}. Sources:", ""]
     lines += [
         f"- [{x['name']}]({x['url']}) by {x['author']}, {x['license']}" for x in meta["sources"]

@@ -11,21 +11,22 @@ import srsly
 
 from bcrf.io.atomic import write_text
 from lab import ROOT
-from spacy_bcrf.cli.pages.report_page import table
+from spacy_bcrf.serve.pages.report_page import table
 
 from .build import MODELS, WORK
 
 HEAD = """# Pipelines
 
-Small pipelines for a CPU, with calibrated probabilities and promises of precision and recall:
-`nlp.meta["promises"]` has them, `pipe.control` takes one; `redact` wants "covered". `python -m
-models.page` writes this page from their cards.
+Small pipelines for a CPU, with calibrated probabilities and guarantees of precision and recall.
+`nlp.meta["promises"]` lists the promises, and `pipe.control` takes one. `redact` needs one with
+"covered". `python -m models.page` writes this page from the cards of the pipelines.
 
-In a clone, `make models` builds their wheels into `dist` from public corpora, and
-`make models MODEL=NAME` builds one, in 2 to 9 minutes of processor time. `CORPORA=DIR` reads
+In a clone, `make models` builds their wheels into `dist` from public corpora.
+`make models MODEL=NAME` builds one, in 2 to 13 minutes of processor time. `CORPORA=DIR` reads
 a folder instead of a download. Install a wheel beside spacy-bcrf. A pipeline warns on loading if it
 needs other versions than the installed ones. The card in the wheel, its README.md, has the scores
-by label, the promises and the sources.
+by label, the promises and the sources. F of another processor or build can differ within the
+interval. The scores of `es_bcrf_clinical` are from dev, since its build reads no test part.
 """
 HEADER = ("pipeline", "F on test", "calibration error", "words/s", "MB", "licence")
 
@@ -67,6 +68,15 @@ def describe(work: Path) -> tuple[str, ...]:
         f"{wheel.stat().st_size / 1e6:.1f}",
         meta["license"],
     )
+
+
+def note_differences(work: Path, page: Path = ROOT / "docs/pipelines.md") -> list[str]:
+    """Return how the figures of a built pipeline differ from its row in a page."""
+    name, *found = describe(work)
+    rows = [line.strip("| ").split(" | ") for line in page.read_text("utf8").splitlines()]
+    listed = next((row[1:] for row in rows if row[0] == name), [])
+    columns = zip(HEADER[1:], found, listed or ["nothing"] * len(found), strict=True)
+    return [f"{work.name}: {column} {a}; the page has {b}" for column, a, b in columns if a != b]
 
 
 if __name__ == "__main__":

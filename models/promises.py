@@ -1,15 +1,21 @@
 """Calibrate a pipeline, and find the thresholds of its promises, on held-out documents.
 
     python -m models.promises calibrate CORPUS TRAINED TRAINED/final OUTPUT
-    python -m models.promises control CORPUS TRAINED CALIBRATED OUTPUT
+    python -m models.promises control CORPUS TRAINED CALIBRATED OUTPUT [--meta META]
+    python -m models.promises judge CORPUS TRAINED CONTROLLED OUTPUT
 
 CORPUS, TRAINED: see `models.train`. A pipeline that did not learn it judges each document
 (cross-fitting). Of each two documents, the first calibrates, and the promises rest on the second.
 `nlp.meta["promises"]` has them by component: values of the setting `control`. `promised_on` has the
-numbers of documents with units of the labels, and why a promise is not made.
+numbers of documents with units of the labels, and why a promise is not made. META is the meta data
+of a folder of models, whose `covered` lists values of covered promises.
+
+`judge` copies a pipeline and CORPUS/test.spacy to OUTPUT and OUTPUT.spacy, for the card. Without a
+test part, they are the pipeline of the first fold, with the same settings, and the fold.
 """
 
 import argparse
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,29 +23,28 @@ from typing import Any
 
 import numpy as np
 import spacy
+import srsly
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_bcrf.analysis.calibrate import Calibration
-from spacy_bcrf.analysis.control.evidence import (
-    SPANS,
-    Evidence,
-    Kept,
-    Loss,
-    Promise,
-    fit_threshold,
-)
-from spacy_bcrf.analysis.control.risk import fewest_documents
-from spacy_bcrf.analysis.loading import find_labelers, hash_texts, make_examples
+from spacy_bcrf.layers.decoding import F
+from spacy_bcrf.loading import find_labelers, make_examples
+from spacy_bcrf.pipeline.calibration import Calibration
+from spacy_bcrf.pipeline.held_out import hash_texts
 from spacy_bcrf.pipeline.settings import Control
+from spacy_bcrf.promises.evidence import SPANS, Evidence, Kept, Loss, Promise, fit_threshold
+from spacy_bcrf.promises.kinds import watch_kind
+from spacy_bcrf.promises.risk import fewest_documents
+from spacy_bcrf.readers.doc_files import read_docs
 
-from .train import read_held_out
+from .train import find_held_out, read_held_out
 
-PROMISES = {
-    "precision": ("precision", 0.9, SPANS),
-    "recall": ("recall", 0.95, SPANS),
-    "covered": ("recall", 0.95, Loss(covered=True)),
-}
+COVERED = Loss(covered=True)
+OF_KINDS = (0.95, 0.9, 0.85, 0.8)
+"""Recalls to promise for a kind of document. The first one that can be kept is stored."""
+LEAST = 0.01
+"""Smallest threshold of such a promise: `redact` with a smaller one would replace too much."""
+PROMISES = {"precision": ("precision", 0.9, SPANS), "recall": ("recall", 0.95, SPANS)}
 """Kind, value and loss of each promise, by its name in the meta data."""
 CONFIDENCE = 0.95
 
@@ -49,16 +54,24 @@ HeldOut = Sequence[tuple[Language, list[Doc]]]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("step", choices=["calibrate", "control"])
+    parser.add_argument("step", choices=["calibrate", "control", "judge"])
     parser.add_argument("corpus", type=Path)
     parser.add_argument("trained", type=Path)
     parser.add_argument("model", type=Path)
     parser.add_argument("output", type=Path)
+    parser.add_argument("--meta", type=Path)
     args = parser.parse_args(arguments)
-    first, run = {"calibrate": (0, calibrate), "control": (1, control)}[args.step]
     nlp = spacy.load(args.model)
     held_out = read_held_out(args.corpus, args.trained)
-    run(nlp, [(fold, docs[first::2]) for fold, docs in held_out])
+    if args.step == "calibrate":
+        calibrate(nlp, [(fold, docs[::2]) for fold, docs in held_out])
+    elif args.step == "control":
+        meta = srsly.read_json(args.meta) if args.meta else {}
+        values = meta.get("covered", [0.95])
+        control(nlp, [(fold, docs[1::2]) for fold, docs in held_out], values)
+        control_kinds(nlp, args.corpus / "kinds")
+    else:
+        nlp = judge(nlp, args.corpus, args.trained, args.output)
     nlp.to_disk(args.output)
 
 
@@ -74,24 +87,32 @@ def calibrate(nlp: Language, held_out: HeldOut) -> None:
             found.extend(other)
         # spaCy's files keep fewer digits than a float.
         pipe.temperature = round(found.fit(), 6)
+        if pipe.labeling.decoder == F:
+            pipe.threshold = found.fit_threshold(pipe.temperature)
         pipe.annotate = ("confidence",)
         texts = hash_texts([doc for *_, docs in folds for doc in docs])
         pipe.change_setting("calibrated_on", texts)
         print(f"{name}: temperature {pipe.temperature:.3f} of {len(found.correct):,} predictions")
 
 
-def control(nlp: Language, held_out: HeldOut) -> None:
+def control(nlp: Language, held_out: HeldOut, covered: Sequence[float]) -> None:
     """Store the promises of each component of ours, of all labels together and of single labels.
 
-    A covered promise is of all labels together. A promise that no threshold keeps is left out. Each
-    of the others holds with CONFIDENCE, and those of single labels together.
+    Covered promises, one for each value, are of all labels together. A promise that no threshold
+    keeps is left out. Each other promise holds with CONFIDENCE. The promises of single labels hold
+    with CONFIDENCE together.
     """
     nlp.meta["promises"], nlp.meta["promised_on"] = {}, {}
+    names = ["covered", *(f"covered {value}" for value in covered[1:])]
+    all_promises = PROMISES | {
+        name: ("recall", value, Loss(covered=True))
+        for name, value in zip(names, covered, strict=True)
+    }
     for name, pipe in find_labelers(nlp).items():
         promises: dict[str, Any] = {}
         promised_on: dict[str, Any] = {"notes": []}
         texts = hash_texts([doc for _, docs in held_out for doc in docs])
-        for promise, (kind, value, loss) in PROMISES.items():
+        for promise, (kind, value, loss) in all_promises.items():
             evidence = find_evidence(name, kind, loss.covered, pipe.temperature, held_out)
             single: list[tuple[str, ...]] = [(label,) for label in pipe.labels]
             groups = {promise: [tuple(pipe.labels)]}
@@ -119,7 +140,56 @@ def control(nlp: Language, held_out: HeldOut) -> None:
                     promises[title] = asdict(as_control(kind, kept, loss, pipe.temperature, texts))
                     promised_on[title] = {", ".join(x.promise.labels): x.n_docs for x in kept}
         nlp.meta["promises"][name], nlp.meta["promised_on"][name] = promises, promised_on
-        print(name, promised_on)
+        n_notes = len(promised_on["notes"])
+        print(f"{name}: promises: {', '.join(promises) or 'none'}. Left out, or rare: {n_notes}")
+
+
+def judge(nlp: Language, corpus: Path, trained: Path, output: Path) -> Language:
+    """Return a pipeline with the settings of `nlp` that did not learn the documents it writes."""
+    test = corpus / "test.spacy"
+    judged = nlp
+    if not test.exists():
+        name, test = next(iter(find_held_out(corpus).items()))
+        judged = spacy.load(trained / name)
+        judged.meta |= {key: nlp.meta[key] for key in ("promises", "promised_on")}
+        for name, pipe in find_labelers(nlp).items():
+            of_fold: Any = judged.get_pipe(name)
+            of_fold.temperature = pipe.temperature
+    shutil.copy(test, output.with_suffix(".spacy"))
+    return judged
+
+
+def control_kinds(nlp: Language, folder: Path) -> None:
+    """Store a covered promise for each kind of document: of the highest recall that it can keep.
+
+    It has a watch of `monitor`, by which `redact` finds that texts are of another kind. folder:
+    KIND.spacy, documents that neither training nor calibration has read.
+    """
+    watches: dict[str, dict[str, Any]] = {name: {} for name in find_labelers(nlp)}
+    nlp.meta["watches"] = watches
+    for path in sorted(folder.glob("*.spacy")):
+        for name, pipe in find_labelers(nlp).items():
+            docs = list(read_docs(path, nlp.vocab))
+            evidence = Evidence(pipe, make_examples(nlp, name, docs), "recall", True)
+            labels, notes = tuple(pipe.labels), nlp.meta["promised_on"][name]["notes"]
+            for value in OF_KINDS:
+                promise = Promise(labels, value, 1 - CONFIDENCE)
+                try:
+                    kept = fit_threshold(evidence.units, "recall", promise, COVERED, name)
+                except ValueError as error:
+                    notes.append(f"{path.stem}: {error}")
+                    continue
+                if kept.threshold < LEAST:
+                    notes.append(f"{path.stem}: recall {value:g} needs {kept.threshold:.1g}")
+                    continue
+                found = as_control("recall", [kept], COVERED, pipe.temperature, hash_texts(docs))
+                # As spaCy's files have it, with fewer digits: a watch knows its promise.
+                saved = srsly.json_loads(srsly.json_dumps(asdict(found)))
+                nlp.meta["promises"][name][path.stem] = saved
+                nlp.meta["promised_on"][name][path.stem] = {", ".join(labels): kept.n_docs}
+                watches[name][path.stem] = watch_kind(nlp, name, saved, docs)
+                print(name, path.stem, kept.promise.value, kept.threshold, kept.measured)
+                break
 
 
 def find_evidence(

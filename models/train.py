@@ -5,13 +5,16 @@
 OUTPUT/final learns all files of CORPUS/train, and those of CORPUS/only/final. Without
 CORPUS/dev.spacy, OUTPUT/NAME learns all of them but NAME.spacy, for each fold*.spacy, and the files
 of CORPUS/only/NAME. The chain learns them in `max_epochs` passes of CONFIG and ends with the last
-one, so no document chooses it; or by L-BFGS, with the settings [lbfgs] of CONFIG. A pipeline that
-is there, of the same version, code, config and files, is kept.
+one, so no document chooses it; or by L-BFGS, with the settings [lbfgs] of CONFIG. With
+[weights] seeds, the chain has the mean weights of several seeds, which is their sum at another
+temperature; with [weights] step, they are multiples of another STEP. A pipeline that is there, of
+the same version, code, config and files, is kept.
 """
 
 import argparse
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +30,15 @@ from bcrf.io.hashes import hash_files
 from bcrf.linear.corpus_loss import CorpusLoss
 from bcrf.linear.crfsuite_attributes import Batch
 from bcrf.linear.lbfgs import LBFGSSettings, minimize
+from bcrf.linear.learner import OnlineLearner
 from spacy_bcrf import __version__
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
-from spacy_bcrf.analysis.loading import find_labelers, make_input
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.corpora.doc_files import read_docs
+from spacy_bcrf.judging.folds import fit_sparse_chain
 from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.loading import find_labelers, make_examples
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.readers.doc_files import read_docs
 
 STEP = 1 / 16
 """Weights of features are multiples of it: files are smaller, since the least become 0."""
@@ -79,14 +83,36 @@ def train(path: Path, files: Iterable[Path], held_out: Path | None) -> Language:
     for pipe in find_labelers(nlp).values():
         for label in sorted(set[str]().union(*map(pipe.codec.find_labels, docs + others))):
             pipe.add_label(label)
-    examples = [Example(make_input(nlp, doc), doc) for doc in docs]
-    fit_sparse_chain(nlp, examples, config["training"]["max_epochs"])
+    *_, name = nlp.pipe_names
+    examples = make_examples(nlp, name, docs)
+    passes = config["training"]["max_epochs"]
+    fit_sparse_chain(nlp, examples, passes)
     for pipe in find_labelers(nlp).values():
         if "lbfgs" in config:
             fit_closely(pipe, examples, LBFGSSettings(**config["lbfgs"]))
         else:
-            round_weights(pipe)
+            weights = config.get("weights", {})
+            add_seeds(pipe, examples, passes, weights.get("seeds", 1))
+            round_weights(pipe, weights.get("step", STEP))
     return nlp
+
+
+def add_seeds(pipe: Any, examples: list[Example], passes: int, n_seeds: int) -> None:
+    """Learn again with further seeds, and keep the mean weights."""
+    chain: Any = sparse_chain(pipe.model)
+    learner, docs = chain.learner, [example.predicted for example in examples]
+    total = learner.weights.astype("float64")
+    for seed in range(1, n_seeds):
+        other = OnlineLearner(
+            learner.n_tags, learner.n_features, replace(learner.settings, seed=seed)
+        )
+        other.constrain(pipe.codec.constraints)
+        rows, gold = chain.rows(docs, held_out=True), pipe.read_gold(examples)
+        rng = np.random.default_rng(seed)
+        for _ in range(passes):
+            other.fit(chain.drop_features(rows, rng), doc_lengths(docs), gold.tags, 1)
+        total += other.weights
+    learner.weights = (total / n_seeds).astype(learner.weights.dtype)
 
 
 def fit_closely(pipe: Any, examples: list[Example], settings: LBFGSSettings) -> None:
@@ -100,11 +126,12 @@ def fit_closely(pipe: Any, examples: list[Example], settings: LBFGSSettings) -> 
     chain.learner.weights = minimize(loss, loss.zeros(), settings, lambda *_: None)
 
 
-def round_weights(pipe: SequenceLabeler) -> None:
-    """Round the weights of features to multiples of STEP: most of few words become 0."""
-    chain: Any = sparse_chain(pipe.model)
-    saved = chain.save()
-    chain.load(saved._replace(features=np.round(saved.features / STEP) * STEP))
+def round_weights(pipe: SequenceLabeler, step: float) -> None:
+    """Round the weights of features to multiples of a step: most of few words become 0."""
+    last: Any = sparse_chain(pipe.model)
+    for chain in [last.first.chain, last] if last.first else [last]:
+        saved = chain.save()
+        chain.load(saved._replace(features=np.round(saved.features / step) * step))
 
 
 def find_held_out(corpus: Path) -> dict[str, Path]:

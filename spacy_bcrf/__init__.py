@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from bcrf import __version__ as __version__
 
-from . import renamed as _renamed
-
 if TYPE_CHECKING:
     from spacy_bcrf.annotation.display import displacy as displacy
     from spacy_bcrf.annotation.display import to_frame as to_frame
@@ -46,8 +44,6 @@ __all__ = sorted([*_MODULES, "__version__"])
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return getattr(import_module(f"spacy_bcrf.{_MODULES[name]}"), name)
-    if f"spacy_bcrf.{name}" in _renamed.MODULES:  # from spacy_bcrf import chain
-        return import_module(f"spacy_bcrf.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

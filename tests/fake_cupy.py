@@ -33,7 +33,7 @@ class Module(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(np, name)
-        if not callable(function) or isinstance(function, type):
+        if not callable(function) or isinstance(function, type | np.ufunc):
             return function
 
         def call(*args: Any, **kwargs: Any) -> Any:

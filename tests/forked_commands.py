@@ -36,7 +36,9 @@ def start_server() -> None:
 def start_module(arguments: Sequence[object], folder: Path, log: Path) -> BaseProcess:
     """Start `python -m *arguments` in a folder. `log` stores its output."""
     start_server()
-    process = CONTEXT.Process(target=_run, args=([*map(str, arguments)], folder, log))
+    # The server has the environment of its start.
+    args = ([*map(str, arguments)], folder, log, dict(os.environ))
+    process = CONTEXT.Process(target=_run, args=args)
     process.start()
     return process
 
@@ -53,7 +55,9 @@ def run_module(arguments: Sequence[object], folder: Path, log: Path) -> str:
     return output
 
 
-def _run(arguments: list[str], folder: Path, log: Path) -> None:
+def _run(arguments: list[str], folder: Path, log: Path, environ: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environ)
     os.chdir(folder)
     # `python -m` looks for modules in the current folder first.
     sys.path.insert(0, str(folder))

@@ -44,7 +44,7 @@ def test_factories_import_nothing_heavy():
     loaded = set(run.stdout.split())
     ours = {name for name in loaded if name.startswith("spacy_bcrf")}
     light = ("factories", "platt_scaling", "settings")
-    assert ours == {"spacy_bcrf", "spacy_bcrf.pipeline", "spacy_bcrf.renamed"} | {
+    assert ours == {"spacy_bcrf", "spacy_bcrf.pipeline"} | {
         f"spacy_bcrf.pipeline.{m}" for m in light
     }
     assert not loaded & {"torch", "cupy", "matplotlib", "scipy"}

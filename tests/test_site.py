@@ -1,10 +1,11 @@
 """The documentation site from disk, as `make docs` writes it."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-SITE = Path(__file__).parents[1] / "build/site"
+SITE = Path(os.environ.get("BCRF_SITE", Path(__file__).parents[1] / "build/site"))
 
 pytestmark = [
     pytest.mark.slow,

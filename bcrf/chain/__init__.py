@@ -1,8 +1,9 @@
 """Linear-chain structured inference over NumPy and CuPy arrays. Does not import spaCy or Thinc.
 
-The names below are the public ones. `chain.annotators` combines the labels of several annotators.
+The names below are the public ones. `chain.votes` merges the votes of several sources.
 """
 
+from .best_spans import best_spans
 from .bregman import BCRF
 from .crf import CRF
 from .inference import Inference, Marginals
@@ -27,6 +28,7 @@ __all__ = [
     "Potentials",
     "SpanTags",
     "Unstructured",
+    "best_spans",
     "dijkstra",
     "entropy",
     "feasible",

@@ -44,7 +44,7 @@ class BCRF(Inference):
     """
 
     n_iter: int = 10
-    relaxation: float | Literal["auto"] = 1.25
+    relaxation: float | Literal["auto"] = kernels.RELAXATION
     tolerance: float | None = None
     inverse_temperature: float = 10.0
     flow: Literal["outgoing", "mean"] = "outgoing"

@@ -16,7 +16,7 @@ from bcrf.kernels import Array
 def matching_tags(name: str, old: int, new: int, tags_per_label: int) -> NDArray[np.int64]:
     """Return the old tags that share the role of each new tag, (new - old, K).
 
-    old, new: numbers of tags. Tags without a label, such as O, come first, then those of each
+    old, new: numbers of tags. Tags without a label, such as O, come first, then the tags of each
     label. ValueError, with the name of the model, if `new` is smaller than `old`.
     """
     if new < old:

@@ -1,15 +1,21 @@
 """Mean-field inference."""
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar
+
+import numpy as np
 
 from bcrf import kernels
 from bcrf.kernels import Array
 
 from .fully_factorized import FullyFactorized
-from .gold import UNKNOWN, GoldLattice
+from .gold import UNKNOWN, GoldLattice, check_gold
 from .inference import divide
-from .potentials import Potentials, check_least, finite, raise_infeasible
+from .potentials import Potentials, bad_sequence, check_least, finite, raise_infeasible
+
+PARTIAL = -(2**31)
+"""In place of a tag, which of several allowed ones is unknown."""
 
 
 @dataclass(frozen=True)
@@ -78,27 +84,31 @@ class MeanField(FullyFactorized):
         """Return the losses (B,) >= 0 and their gradient, zero for a sequence without annotation.
 
         gold: int32 (N,) or bool (N, T), with one tag for each token. Raises ValueError naming the
-        first sequence whose gold labeling is forbidden or partial.
+        first sequence whose gold labeling is forbidden or partial; on a GPU in a later call, see
+        `raise_deferred`.
         """
-        lattice = GoldLattice(potentials, gold)
-        tags = _complete_tags(potentials, lattice)
-        # `path_scores` needs a tag for every token. The next line ignores unknown sequences.
-        scores = kernels.path_scores(*potentials.arrays, tags.clip(min=0))
-        raise_infeasible(potentials.xp.where(lattice.unknown, 0, scores), "gold")
+        check_gold(potentials, gold)
+        xp = potentials.xp
+        tags = _single_tags(xp, gold) if gold.dtype == bool else xp.ascontiguousarray(gold, "int32")
+        if xp is np:
+            _check(potentials, gold, tags)
         losses, *gradient = kernels.mean_field_loss(*potentials.arrays, tags, self.n_iter)
-        return finite(losses), potentials.with_scores(*gradient)
+        # A GPU notes what is wrong, without a wait.
+        return finite(losses) if xp is np else losses, potentials.with_scores(*gradient)
 
 
-def _complete_tags(potentials: Potentials, lattice: GoldLattice) -> Array:
-    """Gold tags, int32 (N,), with -1 in every sequence without annotation."""
-    if lattice.tags is not None:
-        return lattice.tags
-    unknown = lattice.unknown[potentials.segment_ids]
-    partial = ~unknown & (lattice.allowed.sum(axis=1) != 1)
+def _single_tags(xp: ModuleType, allowed: Array) -> Array:
+    """Tags, int32 (N,), of sets (N, T): -1 for all tags, and PARTIAL for several ones or none."""
+    one = xp.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), PARTIAL)
+    return xp.where(allowed.all(axis=1), UNKNOWN, one).astype("int32")
+
+
+def _check(potentials: Potentials, gold: Array, tags: Array) -> None:
+    """Raise ValueError naming the first sequence whose gold is wrong, partial or forbidden."""
+    unknown = GoldLattice(potentials, gold).unknown
+    partial = ~unknown[potentials.segment_ids] & (tags < 0)
     if partial.any():
-        sequence = potentials.sequence_of(int(partial.argmax()))
-        raise ValueError(
-            f"sequence {sequence} has partial gold, and mean field cannot be restricted to a set "
-            "of labelings; annotate all of its tokens or none, or use a CRF or BCRF"
-        )
-    return potentials.xp.where(unknown, UNKNOWN, lattice.allowed.argmax(axis=1)).astype("int32")
+        raise bad_sequence(potentials.sequence_of(int(partial.argmax())), "partial")
+    # `path_scores` needs a tag for every token. The next line ignores unknown sequences.
+    scores = kernels.path_scores(*potentials.arrays, tags.clip(min=0))
+    raise_infeasible(np.where(unknown, 0, scores), "gold")

@@ -338,6 +338,11 @@ def bad_sequence(sequence: int, problem: str) -> ValueError:
         return ValueError(f"mask of the first timestep must all be on: sequence {sequence} is off")
     if problem == "hole":
         return ValueError(f"mask has a hole in sequence {sequence}; padding comes after the tokens")
+    if problem == "partial":
+        return ValueError(
+            f"sequence {sequence} has partial gold, and mean field cannot be restricted to a set "
+            "of labelings; annotate all of its tokens or none, or use a CRF or BCRF"
+        )
     kind = {"infeasible": "gold", "forbidden": "allowed"}.get(problem, problem)
     return ValueError(f"sequence {sequence} has no {kind} labeling: -inf forbids all of them")
 

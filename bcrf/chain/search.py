@@ -48,9 +48,8 @@ def dijkstra(potentials: Potentials) -> tuple[Array, Array]:
 
     Best-first search over pairs of token and tag. It subtracts each edge's highest score first, so
     that no extension of a path raises its score, and the order of labelings stays. The worst case
-    is O(N T log(N T) + N T^2), but pairs far from the best labeling are never expanded:
-    benchmarks/search.py measures when this pays. Raises ValueError naming the first sequence
-    without an allowed labeling.
+    is O(N T log(N T) + N T^2), but pairs far from the best labeling are never expanded. Raises
+    ValueError naming the first sequence without an allowed labeling.
 
     >>> import numpy as np
     >>> from bcrf.chain import Potentials, dijkstra

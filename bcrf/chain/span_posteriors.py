@@ -169,7 +169,7 @@ class _TagChain:
         is_open = tags.last == tags.inside
         self._has_open_end = bool(is_open.any())
         # `step` computes a pair's index from its arguments in this order. Without end tags, the
-        # pairs with the last tag are those with the inner one.
+        # pairs with the last tag are the pairs with the inner one.
         tails = [tags.inside] if is_open.all() else [tags.inside, tags.last]
         self._n_tails, self._n_labels = len(tails), len(tags.first)
         heads = [head for head in (tags.inside, tags.first) for _ in tails]

@@ -15,6 +15,20 @@ UNFINISHED = ".unfinished-"
 """Start of the names of temporary files."""
 
 
+LOOP = "is a link that leads to itself; expected a file or a folder"
+
+
+def resolve(path: Path) -> Path:
+    """Follow all links of a path, also of cloudpathlib. ValueError for a link to itself."""
+    try:
+        found = path.resolve()
+    except RuntimeError:  # of Python before 3.13
+        raise ValueError(f"{path}: {LOOP}") from None
+    if isinstance(found, Path) and found.is_symlink():
+        raise ValueError(f"{path}: {LOOP}")
+    return found
+
+
 def is_stream(path: Path) -> bool:
     """Return whether `path` is a device or a pipe, whose place no file must take."""
     target = _resolve(path)
@@ -23,16 +37,16 @@ def is_stream(path: Path) -> bool:
 
 
 @contextmanager
-def replacing(path: Path, follow: bool = True) -> Iterator[Path]:
+def replacing(path: Path, follow: bool = True, mode: int = 0o666) -> Iterator[Path]:
     """Yield a temporary path beside `path`, and move it to `path` at the end.
 
     After an exception the old file stays and the temporary one is removed. The new file keeps the
-    mode of the old one, but not its owner. A link stays, and its target is replaced; without
-    `follow`, the file takes the place of a link or a device, which nobody chose. Missing parent
-    folders are created. The path of a device or a pipe is yielded itself. A path of cloudpathlib is
-    written on this machine and then uploaded: stores replace an object at once. ValueError if
-    `path` is a folder. An OSError that names no file, as that of a full disk, gets `path` as its
-    file.
+    mode of the old one, but not its owner. mode: where there is none, less the umask. A link stays,
+    and its target is replaced; without `follow`, the file takes the place of a link or a device,
+    which nobody chose. Missing parent folders are created. The path of a device or a pipe is
+    yielded itself. A path of cloudpathlib is written on this machine and then uploaded: stores
+    replace an object at once. ValueError if `path` is a folder. An OSError that names no file, as
+    for a full disk, gets `path` as its file.
     """
     if hasattr(path, "upload_from"):
         with tempfile.TemporaryDirectory() as folder:
@@ -54,7 +68,7 @@ def replacing(path: Path, follow: bool = True) -> Iterator[Path]:
         try:
             yield part
             _sync(part)
-            part.chmod(_mode(target, 0o666))
+            part.chmod(_mode(target, mode))
             part.replace(target)
             _sync_names(target.parent)
         finally:
@@ -66,6 +80,17 @@ def open_own(path: Path, mode: str) -> IO[bytes]:
     """Open a file of a folder that others may write to. OSError if it is a link."""
     flags = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
     return open(path, mode, opener=lambda name, more: os.open(name, more | flags, 0o666))
+
+
+def check_replaced(path: Path, *inputs: Path) -> None:
+    """Raise ValueError for a file to write that is a folder, an input, or in an input folder."""
+    if path.is_dir():
+        raise ValueError(f"{path}: expected the name of a file to write, this is a folder")
+    target = resolve(path)
+    for given in inputs:
+        source = resolve(given)
+        if target == source or (source.is_dir() and source in target.parents):
+            raise ValueError(f"{path}: would replace the input {given}; expected another file")
 
 
 def check_new_folder(path: Path) -> None:
@@ -120,11 +145,11 @@ def _resolve(path: Path) -> Path:
     """Follow links to their target, but not the links to open files."""
     path = path.absolute()
     for _ in range(40):  # Linux follows as many links
-        path = path.parent.resolve() / path.name
+        path = resolve(path.parent) / path.name
         if _is_open_file(path) or not path.is_symlink():
             return path
         path = path.parent / path.readlink()
-    raise ValueError(f"{path}: too many links, one to the next")
+    raise ValueError(f"{path}: {LOOP}")
 
 
 def _is_open_file(path: Path) -> bool:

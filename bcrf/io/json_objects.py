@@ -15,6 +15,10 @@ _WHITE_SPACE = " \t\r\n"
 _SPACES = re.compile(f"[{_WHITE_SPACE}]*")
 
 
+# The first line of an indented object. A broken line of JSON lines hardly ends so.
+_OPEN = re.compile(r"\s*\{\s*|\s*\{.*[,\[{:]\s*")
+
+
 class Problem(ValueError):
     """Error of a record that cannot be converted.
 
@@ -36,11 +40,12 @@ class Item(NamedTuple):
 def read_objects(
     path: Path, advance: Callable[[int], object] = lambda n_bytes: None
 ) -> Iterator[Item]:
-    """Yield the objects of a file: one on each non-blank line, or the items of one list.
+    """Yield the objects of a file: one on each non-blank line, the items of one list, or indented.
 
-    A file whose first line starts with a bracket is a list. One object is in memory at a time, of
-    at most MAX_LINE characters. A bad line or item yields a problem. Bytes in a list that are not
-    UTF-8 are half surrogate pairs; broken JSON there is a CorpusError. advance: see `scan_lines`.
+    A file whose first line starts with a bracket is a list. If its first line is an open object,
+    objects have several lines. One object is in memory at a time, of at most MAX_LINE characters. A
+    bad line or item yields a problem. Bytes in a list that are not UTF-8 are half surrogate pairs;
+    broken JSON there is a CorpusError. advance: see `scan_lines`.
     """
     pieces = scan_lines(path, advance, in_pieces=True)
     first = next((piece for piece in pieces if piece.text.strip(_WHITE_SPACE)), None)
@@ -48,7 +53,10 @@ def read_objects(
         return
     # Lines may be pairs that start with a string, see `as_object`.
     if re.match(r'\s*\[(?!\s*")', first.text):
-        yield from _ListReader(first, pieces).read()
+        yield from _ValueReader(first, pieces).read()
+        return
+    if first.ends and _OPEN.fullmatch(first.text):
+        yield from _ValueReader(first, pieces).read_indented()
         return
     texts: list[str] = []
     n_characters, problem = 0, None
@@ -149,19 +157,21 @@ def _not_an_object(value: Any) -> Problem:
     return Problem("no object", f"expected an object, got {json.dumps(value)[:60]}")
 
 
-class _ListReader:
-    """Read the items of a list, one at a time. first: the piece that starts it."""
+class _ValueReader:
+    """Read the items of a list or indented objects, one at a time. first: the first piece."""
 
     def __init__(self, first: Line, pieces: Iterator[Line]) -> None:
         self.path, self.pieces = first.path, pieces
         self.text = first.text
-        self.position = first.text.index("[") + 1
+        self.position = 0
         self.last_number = first.number
         """Line of the last piece in `text`."""
         self.number, self.counted = first.number, 0
         """A line, and its position in `text`."""
 
     def read(self) -> Iterator[Item]:
+        """Yield the items of a list."""
+        self.position = self.text.index("[") + 1
         self._skip_white_space()
         while not self.text.startswith("]", self.position):
             place = f"{self.path}:{self._line_at(self.position)}"
@@ -177,6 +187,14 @@ class _ListReader:
         self._skip_white_space()
         if self.position < len(self.text):
             raise self._error("no JSON: more text after the end of the list")
+
+    def read_indented(self) -> Iterator[Item]:
+        """Yield objects with nothing but white space between."""
+        self._skip_white_space()
+        while self.position < len(self.text):
+            place = f"{self.path}:{self._line_at(self.position)}"
+            yield Item(place, as_object(self._decode()))
+            self._skip_white_space()
 
     def _decode(self) -> Any:
         """Decode the next item, or a problem. CorpusError for broken JSON, which hides the next."""

@@ -34,10 +34,11 @@ from typing import Any
 
 import numpy as np
 
-from .backend import UNARIES, Array, BregmanOptions, Edges, Result
+from .backend import RELAXATION, UNARIES, Array, BregmanOptions, Edges, Result
 from .threads import set_threads
 
 __all__ = [
+    "RELAXATION",
     "Array",
     "BregmanOptions",
     "Edges",
@@ -280,7 +281,7 @@ def fused_loss(
 
 
 def take_errors(array: Array) -> list[tuple[int, str]]:
-    """Return the first error of `fused_loss` on each GPU since the last call, and clear them.
+    """Return the first error of losses on each GPU since the last call, and clear them.
 
     An error has the index of the sequence in its batch, and a name of `cuda.errors.PROBLEMS`. The
     call waits for the GPU. array: any array of the module; NumPy has no errors.
@@ -309,7 +310,8 @@ def mean_field_loss(
     """Mean-field loss (B,), -sum_i log r_i(gold_i) after n_iter updates, and its gradient.
 
     The gradient is back-propagated through all updates. Its edges have the shape of `transitions`
-    and are 0 for forbidden transitions. gold: int32 (N,); tokens with -1 do not count.
+    and are 0 for forbidden transitions. gold: int32 (N,); tokens with -1 do not count. For CuPy
+    arrays, `take_errors` names sequences of wrong, forbidden or partly known tags.
     O(n_iter N T^2) time, O(n_iter N T) memory.
     """
     xp = _check_batch(unary, transitions, lengths)
@@ -356,7 +358,7 @@ def plan(
 
     Returns texts such as "lanes of 16, float32" and "rows, wide float32". A step computes the
     sequences that its layout takes and its numbers hold; the next one gets the others. Steps of
-    float64 for float32 scores compute copies. A call measures the range: its plan is that of the
+    float64 for float32 scores compute copies. A call measures the range: it has the plan of the
     median of 16 tokens, and that of the copies depends on the sequences that are left.
 
     Raises ValueError for an unknown operation or dtype, for a negative length, for options of

@@ -34,13 +34,16 @@ cdef extern from "cpu/sparse/scores.hh" namespace "bcrf" nogil:
         size_t rows, stride
         int tags, general
 
+    cdef cppclass WordBatch:
+        TokenValues tokens
+        const uint64_t* words
+        const int* lengths
+        int size, start "from", to
+
     cdef cppclass CWordScores "bcrf::WordScores":
         CWordScores(size_t) except +
         void add(uint64_t, const vector[Part]&, bint) except +
-        void score(const TokenValues&, const uint64_t*, const int*, int, CDictionary&,
-                   const Weights&, float*) except +
-        void score(const TokenValues&, const uint64_t*, const int*, int, CDictionary&,
-                   const Weights&, float*, int, int) except +
+        void score(const WordBatch&, CDictionary&, const Weights&, float*) except +
 
 
 cdef class Dictionary:
@@ -201,14 +204,15 @@ cdef class WordScores:
         orths: uint64 (N,), the hash of each word. arrays: see `Extractor.extract`.
         Unknown features do not count. Raises IndexError for features without weights.
         """
-        cdef TokenValues tokens = _tokens(arrays, self.n_columns)
+        cdef WordBatch batch
         cdef const int[::1] lengths = arrays[5]
         cdef Weights table = _weights(weights, n_tags, n_chains)
         if orths.shape[0] != len(arrays[1]):
             raise ValueError(f"there are {len(arrays[1])} words, but {orths.shape[0]} hashes")
+        batch.tokens = _tokens(arrays, self.n_columns)
+        batch.words, batch.lengths, batch.size = &orths[0], &lengths[0], <int>lengths.shape[0]
         unary = numpy.empty((orths.shape[0], n_tags), dtype="float32")
         cdef float[:, ::1] out = unary
         with nogil:
-            self.c.score(tokens, &orths[0], &lengths[0], <int>lengths.shape[0], dictionary.c,
-                         table, &out[0, 0])
+            self.c.score(batch, dictionary.c, table, &out[0, 0])
         return unary

@@ -22,7 +22,7 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
         Objective objective
         int n, n_iter, beam
         bint averaged, adagrad
-        double rate, decay, l2, l1, n_sequences
+        double relaxation, rate, decay, l2, l1, n_sequences
 
     cdef cppclass Table:
         size_t rows()
@@ -123,8 +123,8 @@ cdef class Learner:
 
     cdef Model* c
 
-    def __cinit__(self, str objective, int n_tags, *, int n_chains=1, int n, int n_iter, int beam, bint averaged,
-                  bint adagrad, double rate, double decay, double l2, double l1,
+    def __cinit__(self, str objective, int n_tags, *, int n_chains=1, int n, int n_iter, double relaxation,
+                  int beam, bint averaged, bint adagrad, double rate, double decay, double l2, double l1,
                   double n_sequences):
         cdef Options options
         if not 1 <= n_tags <= MAX_TAGS:
@@ -143,7 +143,7 @@ cdef class Learner:
             raise ValueError(f"objective must be one of {', '.join(objectives)}, got {objective!r}")
         options.objective = objectives[objective]
         options.n = n
-        options.n_iter = n_iter
+        options.n_iter, options.relaxation = n_iter, relaxation
         options.beam = beam
         options.averaged = averaged
         options.adagrad = adagrad

@@ -161,7 +161,7 @@ cdef class Stream:
         cdef Weights table = _weights(self.weights, n_chains * self.rules.tags, n_chains)
         cdef size_t known = self.window.size(), stop, first
         cdef int n
-        cdef TokenValues tokens
+        cdef WordBatch batch
         cdef StreamTokens piece
         cdef CSpan span
         try:
@@ -177,12 +177,12 @@ cdef class Stream:
             stop = n if ended else max(self.start + self.after, n) - self.after
             if stop == self.start and not ended:
                 return None
-            tokens = self.window.view()
+            batch.tokens, batch.words = self.window.view(), self.window.hashes.data()
+            batch.lengths, batch.size, batch.start, batch.to = &n, 1, self.start, stop
             self.scores.resize(stop * table.tags)
             with nogil:
                 if stop > self.start:
-                    scores.c.score(tokens, self.window.hashes.data(), &n, 1, self.dictionary.c,
-                                   table, self.scores.data(), self.start, stop)
+                    scores.c.score(batch, self.dictionary.c, table, self.scores.data())
                 self.c.extend(self.scores.data(), self.window, self.start, stop, ended, max_lag)
         except BaseException:
             self.window.keep(0, known)

@@ -34,11 +34,14 @@ _ALL = set().union(*_PARAMETERS.values())
 def read_settings(parameters: Mapping[str, Any]) -> OnlineSettings | LBFGSSettings:
     """Return the settings of the learner or of the optimizer.
 
-    parameters: those of `bcrf.sklearn.CRF`, by name; None stands for the default. Raises ValueError
-    for a parameter without a counterpart, and for one of another algorithm.
+    parameters: arguments of `bcrf.sklearn.CRF`, by name; None stands for the default. Raises
+    ValueError for a parameter without a counterpart, and for one of another algorithm.
     """
     given = {name for name in _ALL if parameters[name] is not None}
     algorithm = parameters["algorithm"]
+    if parameters["learner"] is not None:
+        others = given | {"algorithm"} if algorithm else given
+        return _check_learner(parameters["learner"], others)
     if algorithm is None:
         algorithm = "online" if given <= _PARAMETERS["online"] else "lbfgs"
     if algorithm not in _PARAMETERS or algorithm == "arow":
@@ -63,14 +66,25 @@ def read_settings(parameters: Mapping[str, Any]) -> OnlineSettings | LBFGSSettin
         return LBFGSSettings(**{name: parameters[name] for name in known})
     objective: Any = OBJECTIVES[algorithm]
     c = 1.0 if parameters["c"] is None else parameters["c"]
-    seed = parameters["random_state"] or 0
     check_positive(c=c)
-    check_least(0, random_state=seed)
     return OnlineSettings(
         objective,
         n=1,
         optimizer="adagrad" if objective == "crf" else "sgd",
         rate={"crf": RATE, "perceptron": 1.0}.get(objective, c),
         averaged=parameters["averaging"] is not False,
-        seed=seed,
     )
+
+
+def _check_learner(learner: OnlineSettings, given: set[str]) -> OnlineSettings:
+    if given - {"max_iterations"}:
+        names = ", ".join(sorted(given - {"max_iterations"}))
+        raise ValueError(f"learner takes the place of {names}: give one or the other")
+    if not isinstance(learner, OnlineSettings):
+        raise ValueError(f"learner must be bcrf.linear.OnlineSettings, got {learner!r}")
+    if learner.order != 1 or learner.objective in ("bcrf", "mean_field"):
+        raise ValueError(
+            f"learner has the objective {learner.objective} and order {learner.order}; expected "
+            "crf, sapo, perceptron or mira, and order 1"
+        )
+    return learner

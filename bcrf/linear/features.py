@@ -56,7 +56,7 @@ class TemplateFeatures:
     columns: the attributes of `Tokens.values`.
     of_word: attributes that depend on the word alone, and the functions that compute their values.
     listed: the attributes of `Tokens.listed`.
-    hash_text: from a string to 64 bits. Feature keys, and so saved chains, depend on it.
+    hash_text: maps a string to 64 bits. Feature keys, and so saved chains, depend on it.
 
     Raises TemplateError for a template with another attribute.
 

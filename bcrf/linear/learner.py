@@ -171,6 +171,7 @@ class OnlineLearner:
             n_chains=n_chains,
             n=settings.n,
             n_iter=settings.n_iter,
+            relaxation=kernels.RELAXATION,
             beam=settings.beam_width if settings.search == "beam" else 0,
             averaged=settings.averaged,
             adagrad=settings.optimizer == "adagrad",

@@ -133,7 +133,7 @@ def pack(saved: SavedChain) -> bytes:
         "templates": saved.templates,
         "template_set": saved.template_set,
         "gazetteers": {name: _join_texts(texts) for name, texts in saved.gazetteers.items()},
-        "tables": {name: _group_words(table) for name, table in saved.tables.items()},
+        "tables": {name: group_words(table) for name, table in saved.tables.items()},
         "n_tags": saved.general.shape[1],
         "n_sequences": saved.n_sequences,
         "scale": scale,
@@ -141,7 +141,7 @@ def pack(saved: SavedChain) -> bytes:
         "keys": saved.keys[used].tobytes(),
         **by_feature,
     }
-    # Without these keys, the bytes are those of versions that had no first chain and no float32.
+    # Without these keys, the bytes come from versions that had no first chain and no float32.
     if saved.first is not None:
         parts["first"] = pack(saved.first._replace(gazetteers={}, tables={}))
         parts["first_tags"] = list(saved.first_tags)
@@ -163,7 +163,7 @@ def _split_texts(text: str) -> list[str]:
     return text.split(text[0])[1:] if text else []
 
 
-def _group_words(table: Mapping[str, str]) -> dict[str, str]:
+def group_words(table: Mapping[str, str]) -> dict[str, str]:
     """Return the joined words of each value of a table."""
     words = defaultdict(list)
     for word, value in table.items():
@@ -172,7 +172,7 @@ def _group_words(table: Mapping[str, str]) -> dict[str, str]:
 
 
 def unpack(data: bytes) -> SavedChain:
-    """Load the bytes that `pack` returned, or those of version 0.1.0, which have no checksum.
+    """Load the bytes that `pack` returned, or bytes of version 0.1.0, which have no checksum.
 
     Checks types, sizes, the checksum and that weights are finite. Raises ValueError naming what is
     wrong. Allocates at most 3 * 1,032 times the size of the bytes for the feature weights: their
@@ -239,7 +239,7 @@ def unpack(data: bytes) -> SavedChain:
 
 
 def _find_values(groups: Mapping[str, str]) -> dict[str, str]:
-    """Return the table whose words `_group_words` joined."""
+    """Return the table whose words `group_words` joined."""
     table: dict[str, str] = {}
     for value, text in groups.items():
         table.update(zip(_split_texts(text), repeat(value)))  # without a second table of words

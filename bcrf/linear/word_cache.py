@@ -68,7 +68,7 @@ class _Growing:
 class WordCache:
     """Thread-safe cache of the values of M functions for word types.
 
-    functions: from a word to the values of an attribute. hash_text: from a value to 64 bits.
+    functions: map a word to the values of an attribute. hash_text: maps a value to 64 bits.
     most: number of word types above which the cache is emptied, so that its memory stays bounded.
     """
 

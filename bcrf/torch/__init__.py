@@ -15,7 +15,7 @@ transitions  (T, T), `[from, to]`; or one matrix for each edge, (L, B, T, T) or 
              matrix at step i scores the edge from i to i + 1.
 start, end   (T,), scores of the first and the last tag; None for zeros.
 
-A score of -inf forbids a tag or a transition. The kernels read tensors in place; those of CUDA need
+A score of -inf forbids a tag or a transition. The kernels read tensors in place; CUDA kernels need
 CuPy, and report wrong tags and masks at the next wait. All tensors are on one device and have one
 dtype.
 

@@ -21,7 +21,7 @@ class _Head(nn.Module):
 
     num_tags: T. batch_first: whether (B, L) is the order of axes.
     constraints: transitions, first and last tags that no labeling has.
-    options: of the inference, see `chain`.
+    options: options of the inference, see `chain`.
 
     `edges`, an optional argument of all methods, has scores of each edge, (L, B, T, T) or
     (B, L, T, T). They add to the transitions.

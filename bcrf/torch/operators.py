@@ -26,7 +26,7 @@ from bcrf.kernels.cuda.memory import to_host
 from bcrf.kernels.native import name_labels
 
 from .batch import UNKNOWN, Batch, Scores, as_array, as_tensor, check, is_on_gpu, on_stream
-from .cuda_tensors import find_labelings, find_loss
+from .padded import find_labelings, find_loss
 
 REDUCTIONS = ("none", "sum", "mean", "token_mean")
 Input: TypeAlias = Tensor | str | bool | None
@@ -50,7 +50,7 @@ def _inference(text: str) -> chain.Inference:
 def _find_loss(
     batch: Batch, reduction: str, inference: str
 ) -> tuple[Tensor, Tensor, Tensor, float]:
-    """Return the log-likelihood, and the gradient of unary and edges, but for a factor."""
+    """Return the log-likelihood, and the gradient of unary and edges, up to a factor."""
     _check_reduction(reduction)
     losses, gradient = _inference(inference).loss(batch.potentials, batch.gold)
     factor = -1.0
@@ -283,7 +283,7 @@ class _PlainLoss(torch.autograd.Function):
         # PyTorch frees saved tensors after `backward`, which needs only the layout of the batch.
         ctx.save_for_backward(unary, edges)
         del batch.potentials, batch.gold
-        # `inputs`, those of `_Query`, may change before `backward`.
+        # `inputs` of `_Query` may change before `backward`.
         ctx.batch, ctx.inputs = batch, inputs
         return value
 

@@ -19,11 +19,11 @@ from typer.models import ArgumentInfo
 from spacy_bcrf.cli import PANELS, app
 
 EXIT_CODES = app.info.help.partition("pipeline. ")[2]
-HEAD = f"""The help of `python -m spacy bcrf`: `--help` prints all of it. `--option=value` shows a
-default. {EXIT_CODES} Most commands print on standard error a line `next:` with a command that often
-follows. A file to write has the suffix of its kind; only a new one may have none. No input and no
-file of a pipeline is replaced, a config only with `--force`; a note names any other file that is. A
-folder to write is new or empty."""
+HEAD = f"""The `--help` of `python -m spacy bcrf`. `--option=value` shows a default. {EXIT_CODES}
+Most commands print a possible next command on standard error, after `next:`. An output file has the
+suffix of its format; a new one may omit it. An output folder must be new or empty. No command
+replaces its input or a file of a pipeline, and a config only with `--force`. If a command replaces
+another file, a note names it."""
 
 
 class Parameter(NamedTuple):
@@ -41,11 +41,11 @@ def main() -> None:
 
 
 def lines() -> Iterator[str]:
-    """Yield the lines of the page. The parameters of many commands come first, once."""
+    """Yield the lines of the page. Shared parameters come first, once."""
     functions = {command.name: command.callback for command in app.registered_commands}
     counts = Counter(each for function in functions.values() for each in parameters(function))
     common = [each for each, count in counts.items() if count >= 3]
-    yield f"# Reference: commands\n\n{fill(HEAD)}\n\n## Of many commands\n"
+    yield f"# Reference: commands\n\n{fill(HEAD)}\n\n## Shared options\n"
     yield from items(common)
     for panel, names in PANELS.items():
         yield f"## {panel}\n"
@@ -67,7 +67,7 @@ def describe(name: str, function: Callable[..., Any], common: list[Parameter]) -
     yield fill(f"{first.removesuffix('.')}.") + "\n"
     yield from items([each for each in found if each not in common])
     if shared := [f"`{each.names}`" for each in found if each in common]:
-        yield f"And [of many commands](#of-many-commands): {', '.join(shared)}.\n"
+        yield f"[Shared](#shared-options): {', '.join(shared)}.\n"
 
 
 def items(found: list[Parameter]) -> Iterator[str]:

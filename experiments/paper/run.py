@@ -42,7 +42,7 @@ from lab.paper import (
     objectives,
 )
 from lab.training import Run, Scores, perform
-from spacy_bcrf.corpora.doc_files import write_all
+from spacy_bcrf.readers.doc_files import write_all
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -19,8 +19,8 @@ from tqdm import tqdm
 
 from bcrf.io.atomic import replacing_folder
 from lab.masking import drop_entities, forget_tokens, one_label_each
-from spacy_bcrf.cli.paths import check_output_file, read_corpus
-from spacy_bcrf.corpora.doc_files import write_all
+from spacy_bcrf.cli.paths import check_output_file
+from spacy_bcrf.readers.doc_files import read_own_docs, write_all
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -61,7 +61,7 @@ def _share(text: str) -> float:
 def _mask(args: argparse.Namespace) -> None:
     if not args.by_label:
         check_output_file(args.output, ".spacy", args.corpus)
-    docs = list(tqdm(read_corpus(args.corpus), "reading", delay=1, unit="docs"))
+    docs = list(tqdm(read_own_docs(args.corpus), "reading", delay=1, unit="docs"))
     for i, doc in enumerate(docs):
         if len(doc) and not doc.has_annotation("ENT_IOB", require_complete=True):
             raise ValueError(

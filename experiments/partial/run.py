@@ -35,7 +35,7 @@ from lab.figures import make_figure, save_figure
 from lab.masking import drop_entities
 from lab.tables import markdown_table, mean_and_deviation, write_csv
 from lab.training import Run, Scores, perform
-from spacy_bcrf.corpora.doc_files import write_all
+from spacy_bcrf.readers.doc_files import write_all
 
 HEADS = {"CRF": "spacy-bcrf.CRF.v1", "BCRF": "spacy-bcrf.BCRF.v1"}
 # Either a head that learns from missing annotation, or a CRF that takes it as O.

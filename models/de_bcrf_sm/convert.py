@@ -15,8 +15,8 @@ from spacy.vocab import Vocab
 
 from models.folds import write_folds
 from models.names import write_lists
-from spacy_bcrf.corpora.doc_files import read_docs
-from spacy_bcrf.sparse.brown_clusters import load_brown_clusters
+from spacy_bcrf.readers.doc_files import read_docs
+from spacy_bcrf.training.clusters import load_brown_clusters
 
 LOCALES = ("de_DE", "de_AT", "de_CH", "en_US", "fr_FR", "it_IT", "es_ES", "pl_PL", "tr_TR", "nl_NL")
 FOLDS = 2

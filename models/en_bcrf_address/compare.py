@@ -71,8 +71,11 @@ def labels_of(words: Sequence[Word], is_coarse: bool = False) -> list[str]:
 
 
 def parse(nlp: Language, texts: Sequence[str]) -> list[list[Word]]:
-    """Return the words of each address, with the labels of their entities."""
-    return [[(token.text, token.ent_type_) for token in doc] for doc in nlp.pipe(texts)]
+    """Return the words of each address, without white space, with the labels of their entities."""
+    return [
+        [(token.text, token.ent_type_) for token in doc if not token.is_space]
+        for doc in nlp.pipe(texts)
+    ]
 
 
 def measure_speeds(systems: dict[str, Parse], texts: Sequence[str]) -> dict[str, float]:

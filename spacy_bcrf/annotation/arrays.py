@@ -33,7 +33,7 @@ def is_first(lengths: NDArray[np.integer]) -> NDArray[np.bool_]:
     return mask
 
 
-def find_bounds(docs: Sequence[Doc]) -> list[tuple[int, int]]:
+def doc_bounds(docs: Sequence[Doc]) -> list[tuple[int, int]]:
     """Return the first flat token of each document, and one past its last."""
     return list(pairwise([0, *doc_lengths(docs).cumsum().tolist()]))
 
@@ -51,13 +51,13 @@ def split_spans(
     return [spans[a:b] for a, b in pairwise(splits)]
 
 
-def read_doc(doc: Doc, attributes: Attributes) -> Values:
+def read_doc_attributes(doc: Doc, attributes: Attributes) -> Values:
     """Return the attributes of a document's tokens (n, A), a matrix even if A is 1."""
     values: Any = doc.to_array(list(attributes))
     return values.reshape(len(doc), len(attributes))
 
 
-def read_docs(docs: Sequence[Doc], attributes: Attributes) -> Values:
+def read_attributes(docs: Sequence[Doc], attributes: Attributes) -> Values:
     """Return the attributes of all tokens (N, A)."""
     columns: Any = list(attributes)
     values = np.concatenate([doc.to_array(columns) for doc in docs])
@@ -74,7 +74,7 @@ class DocBatch(list[Doc]):
     def __init__(self, docs: Sequence[Doc], attributes: Attributes) -> None:
         super().__init__(docs)
         self.columns = list(dict.fromkeys(attributes))
-        self.values = read_docs(docs, self.columns)
+        self.values = read_attributes(docs, self.columns)
         self.lengths = doc_lengths(docs)
         self.is_first = is_first(self.lengths)
         self.strings = docs[0].vocab.strings
@@ -94,7 +94,7 @@ class DocBatch(list[Doc]):
         return batch
 
 
-def read_gold(
+def align_values(
     examples: Sequence[Example],
     n_attributes: int,
     align: Callable[[Example], Values],

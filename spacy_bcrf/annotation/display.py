@@ -38,7 +38,7 @@ def displacy(
     from spacy.displacy.templates import TPL_ENT, TPL_ENT_RTL
 
     options = dict(options or {})
-    found = list(find_spans(doc, spans_key))
+    found = list(find_shown_spans(doc, spans_key))
     shown = {id(span): "" if p is None else f" {p:.2f}" for span, p in found}
     settings = {"lang": doc.lang_, "direction": doc.vocab.writing_system.get("direction", "ltr")}
     parsed: dict[str, Any] = {"text": doc.text, "title": None, "settings": settings}
@@ -110,13 +110,13 @@ def to_frame(docs: Iterable[Doc], spans_key: str | None = None) -> Any:
     for i, doc in enumerate(docs):
         if not isinstance(doc, Doc):
             raise TypeError(f"expected documents, got {type(doc).__name__}; nlp(text) makes one")
-        for span, probability in find_spans(doc, spans_key):
+        for span, probability in find_shown_spans(doc, spans_key):
             places = (span.start, span.end, span.start_char, span.end_char)
             rows.append((i, span.text, span.label_, *places, probability))
     return pandas.DataFrame(rows, columns=list(COLUMNS)).astype({"probability": float})
 
 
-def find_spans(doc: Doc, spans_key: str | None) -> Iterator[tuple[Span, float | None]]:
+def find_shown_spans(doc: Doc, spans_key: str | None) -> Iterator[tuple[Span, float | None]]:
     """Yield spans and their written probabilities, None without. ValueError without the group."""
     set_extensions()
     if spans_key is None:

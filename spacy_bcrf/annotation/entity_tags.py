@@ -43,7 +43,7 @@ class EntityTags:
 
     def __init__(self, scheme: Scheme, labels: Sequence[str], types: Sequence[int]) -> None:
         prefixes = scheme.prefixes
-        self.labels = list(labels)
+        self.scheme, self.labels = scheme, list(labels)
         self.span_tags = scheme.span_tags(labels)
         self.constraints = scheme.constraints(labels)
         self.transitions, self.may_start = self.constraints.transitions, self.constraints.start
@@ -52,8 +52,8 @@ class EntityTags:
         may_continue = (self.transitions & self._continues).any(axis=1)
         # A BIO tag leaves open whether its entity ends. The next tag decides.
         self.is_end_open = bool((may_end & may_continue).any())
-        self._is_edge = self.may_start | (may_end & ~may_continue)
-        self._is_edge[0] = False
+        self.is_edge = self.may_start | (may_end & ~may_continue)
+        self.is_edge[0] = False
         # Prefix by (does the token continue its entity, does the entity continue after it).
         self._prefix = np.array(
             [
@@ -115,7 +115,7 @@ class EntityTags:
             return None
         allowed = np.ones((len(iob), len(self)), dtype=bool)
         allowed[new_sentence] &= ~self._continues
-        allowed[is_space] &= ~self._is_edge
+        allowed[is_space] &= ~self.is_edge
         iob = _begin_entities(iob, types, first)
         ids, unknown_label = self.encode(iob, types, first)
         ids[unknown_label] = 0

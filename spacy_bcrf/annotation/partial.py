@@ -14,8 +14,8 @@ All override O, must not contradict entities, and stay in `to_bytes` and a DocBi
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -48,6 +48,11 @@ class PartialAnnotation:
     ambiguous: Mapping[Bounds, frozenset[str]] = field(default_factory=dict)
     incorrect: Mapping[Bounds, frozenset[str]] = field(default_factory=dict)
     unknown: frozenset[int] = frozenset()
+
+    def close(self, tokens: Collection[int]) -> "PartialAnnotation":
+        """Return the annotation without the allowed labels of these tokens."""
+        kept = {token: names for token, names in self.allowed.items() if token not in tokens}
+        return replace(self, allowed=kept)
 
     def excludes(
         self, start: int, end: int, label: str, is_annotated: bool, may_overlap: bool = False
@@ -137,7 +142,7 @@ def read_annotated_labels(doc: Doc) -> frozenset[str] | None:
     return _annotated_labels(doc, _read_attributes(doc, ("annotated_labels",)))
 
 
-def find_labels(doc: Doc, span_keys: Iterable[str | None]) -> set[str]:
+def find_partial_labels(doc: Doc, span_keys: Iterable[str | None]) -> set[str]:
     """Return the entity labels of allowed labels and of the spans under these keys."""
     labels: set[str] = set()
     for names in _read_attributes(doc, ("allowed_labels",)).get("allowed_labels", {}).values():

@@ -20,7 +20,7 @@ from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from .tokenizers import CharTokenizer
+from .tokenizers import CharTokenizer, SplitTokenizer
 
 LONGEST = 1_000_000
 """Characters without a blank that a stream keeps. It is spaCy's own limit of a text."""
@@ -40,18 +40,20 @@ _BLANK = re.compile(r"\s")
 
 def stream_text(tokenizer: Callable[[str], Doc]) -> "_Characters | _Words":
     """Return the stream of a tokenizer. TypeError for a tokenizer of unknown look-ahead."""
+    while isinstance(tokenizer, SplitTokenizer):  # it splits token by token
+        tokenizer = tokenizer.tokenizer
     if isinstance(tokenizer, CharTokenizer):
         return _Characters(tokenizer)
     if type(tokenizer) is Tokenizer:
         return _Words(tokenizer)
     raise TypeError(
-        f"a stream of text needs spaCy's Tokenizer or CharTokenizer, got "
+        f"a stream of text needs spaCy's Tokenizer, CharTokenizer or SplitTokenizer, got "
         f"{type(tokenizer).__name__}: which of its tokens later characters change is unknown. Feed "
         "documents of tokens"
     )
 
 
-def check_text(text: str) -> None:
+def check_piece(text: str) -> None:
     """Raise ValueError naming the position of a lone surrogate, which spaCy cannot store."""
     try:
         text.encode()
@@ -69,7 +71,7 @@ class _Characters:
         self._tokenizer, self.state = tokenizer, ""
 
     def feed(self, text: str) -> list[str]:
-        check_text(text)
+        check_piece(text)
         rest = self.state + text
         words, spaces = self._tokenizer.split(rest)
         if len(words) < 2:
@@ -89,8 +91,8 @@ class _Characters:
 class _Cases:
     """The special cases of a tokenizer of several tokens. spaCy looks for them across blanks.
 
-    rests: of the cases, by their heads, all without blanks. A head is the first tokens of a case.
-    ends: of heads. sizes: of heads.
+    rests: the ends of cases, by their heads, all without blanks. A head is the first tokens of a
+    case. ends: of heads. sizes: of heads.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -136,7 +138,7 @@ class _Cases:
 
 
 _known_cases: list[_Cases] = []
-"""Of the last 8 tokenizers. Finding the cases takes longer than tokenizing a short text."""
+"""Keep the last 8 tokenizers. Finding the cases takes longer than tokenizing a short text."""
 
 
 def _readers(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -160,7 +162,7 @@ class _Words:
         self.state: tuple[list[str], int, int, str] = [], 0, 0, ""
 
     def feed(self, text: str) -> list[str]:
-        check_text(text)
+        check_piece(text)
         if not text:
             return []
         parts, n, size, last = self.state
@@ -215,11 +217,11 @@ class _Words:
         )
 
     def _may_end(self, text: str, size: int) -> bool:
-        """Return whether a token may end so many characters behind the start, without blanks."""
+        """Return whether a token may end `size` characters behind the start, without blanks."""
         words = text.split()
         for word in words if text[-1].isspace() else words[:-1]:
             if size <= len(word):
-                # A special case can join tokens, of which another one needs a part.
+                # A special case can join tokens, and another case needs a part of them.
                 found = self._tokenizer(word), self.cases.plain(word)
                 return any(size in accumulate(map(len, tokens)) for tokens in found)
             size -= len(word)
@@ -227,7 +229,7 @@ class _Words:
 
 
 def _may_begin(before: str, size: int, text: str, tokenizer: Tokenizer) -> bool:
-    """Return whether a token may start so many characters before the end of a text.
+    """Return whether a token may start this number of characters before the end of a text.
 
     before: the last characters of the text, without blanks.
     """

@@ -1,4 +1,7 @@
-"""Tokenizers by character, for `bcrf_segmenter`, and by regular expression; copies of tokens."""
+"""Tokenizers by character, by regular expression and by kind of character; copies of tokens.
+
+No token of these tokenizers has white space at an edge, except tokens of white space alone.
+"""
 
 import re
 import sys
@@ -6,13 +9,16 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import chain, pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.attrs import LEMMA, MORPH, NORM, ORTH, POS, SPACY, TAG  # type: ignore[import-not-found]
 from spacy.language import Language
+from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
 from spacy.tokens import Doc
-from spacy.util import DummyTokenizer
+from spacy.util import DummyTokenizer, registry
 from spacy.vocab import Vocab
 
 Range = tuple[int, int]
@@ -74,7 +80,7 @@ class CharTokenizer(DummyTokenizer):
                 "decode the text with its correct encoding"
             ) from None
         if not _joining_characters().isdisjoint(text):
-            return _split(_clusters(), text)
+            return _split(cluster_pattern(), text)
         if _WHITESPACE.search(text):
             return _split(_CHARACTERS, text)
         return list(text), [False] * len(text)
@@ -175,8 +181,10 @@ def _split(pattern: re.Pattern[str], text: str) -> tuple[list[str], list[bool]]:
 
 
 _WHITESPACE = re.compile(r"\s")
+EDGES = re.compile(r"(\s+|\S(?:.*?\S)??(?=\s*\Z))( )?", re.DOTALL)
+"""Finds white space at the edges of a piece, and what is between."""
 _CHARACTERS = re.compile(r"(\s+|.)( )?", re.DOTALL)
-"""Finds the same as `_clusters` in a text without any of the `_joining_characters`."""
+"""Finds the same as `cluster_pattern` in a text without any of the `_joining_characters`."""
 
 
 @cache
@@ -208,20 +216,39 @@ def _is_special() -> NDArray[np.bool_]:
 
 
 @cache
-def _clusters() -> re.Pattern[str]:
-    """Return a pattern with two groups: a cluster or whitespace run, and its trailing space."""
+def _joining() -> str:
+    """Return a pattern of the characters that join their predecessor."""
     basic = "".join(mark for mark in _marks() if mark <= "\uffff")
     astral = "".join(mark for mark in _marks() if mark > "\uffff") + _set_of(_ASTRAL_JOINERS)
     # The lookahead makes matching four times faster: `re` tests sets outside the basic plane
     # character by character.
-    joining = f"(?:[{basic}{_JOINERS}]|(?=[\U00010000-\U0010ffff])[{astral}])"
+    return f"(?:[{basic}{_JOINERS}]|(?=[\U00010000-\U0010ffff])[{astral}])"
+
+
+@cache
+def cluster_pattern(word: str = "") -> re.Pattern[str]:
+    """Return a pattern with two groups: a cluster or whitespace run, and its trailing space.
+
+    word: an alternative to a cluster, which ends with "|".
+    """
+    joining = _joining()
     flag = f"[{_set_of(_FLAGS)}]{{2}}"
     leading, syllable = f"[{_set_of(_LEADING_JAMO)}]", f"[{_set_of([*_SYLLABLES, *_VOWEL_JAMO])}]"
     hangul = f"(?:{leading}+{syllable}?|{syllable})[{_set_of(_JAMO)}]*"
     joined = f"(?:{joining}(?:(?<=\u200d)(?:{flag}|\\S))?)*"
     return re.compile(
-        rf"(\s+(?!{joining})|(?:{flag}|{hangul}|.){joined})( (?!{joining}))?", re.DOTALL
+        rf"({word}\s+(?!{joining})|(?:{flag}|{hangul}|.){joined})( (?!{joining}))?", re.DOTALL
     )
+
+
+@cache
+def part_pattern() -> re.Pattern[str]:
+    """Return a pattern with two groups: a part of a token, and its trailing space.
+
+    A part is a run of letters with their marks, a run of digits, or as in `cluster_pattern`.
+    """
+    joined = f"{_joining()}*"
+    return cluster_pattern(rf"(?:[^\W\d_]{joined})+|(?:\d{joined})+|")
 
 
 def make_pattern_tokenizer(pattern: str) -> Callable[[Language], "PatternTokenizer"]:
@@ -232,9 +259,9 @@ def make_pattern_tokenizer(pattern: str) -> Callable[[Language], "PatternTokeniz
 class PatternTokenizer(DummyTokenizer):
     """Tokenizer whose tokens begin at the matches of a regular expression.
 
-    A token goes on up to the next match, so it also has the line breaks and signs that no match
-    has. One space at its end is its `whitespace_`. `doc.text` always equals the input text. A match
-    may be empty, as of a look-ahead.
+    A token goes on up to the next match, so it also has the signs that no match has. White space at
+    its edges is a token of its own, except one space behind it, its `whitespace_`. `doc.text`
+    always equals the input text. A match may be empty, as of a look-ahead.
     """
 
     def __init__(self, vocab: Vocab, pattern: str) -> None:
@@ -242,17 +269,155 @@ class PatternTokenizer(DummyTokenizer):
         self.vocab = vocab
         self._hashes = _Hashes(vocab)
         try:
-            self._find = re.compile(pattern).finditer
+            self.pattern = re.compile(pattern)
         except (re.error, TypeError) as error:
             raise ValueError(f"the tokenizer's pattern {pattern!r}: {error}") from error
 
     def __call__(self, text: str) -> Doc:
         # An empty match may share its start with the next one, or the end of the text.
-        starts = list(dict.fromkeys(map(re.Match.start, self._find(text))))
-        words, spaces = [], []
+        starts = list(dict.fromkeys(map(re.Match.start, self.pattern.finditer(text))))
+        words: list[str] = []
+        spaces: list[bool] = []
         for start, end in pairwise([0, *starts[1:], len(text)]):
-            if piece := text[start:end]:
-                word = piece.removesuffix(" ") or piece
-                words.append(word)
-                spaces.append(word != piece)
+            found, followed = _split(EDGES, text[start:end])
+            words += found
+            spaces += followed
         return self._hashes.make_doc(words, spaces)
+
+
+def make_split_tokenizer(
+    tokenizer: Callable[[Language], Callable[[str], Doc]] | None = None,
+) -> Callable[[Language], "SplitTokenizer"]:
+    """`spacy-bcrf.SplitTokenizer.v1`: tokens of another tokenizer, split by kinds of characters.
+
+    tokenizer: makes the other one, by default the language's. ValueError for one of another
+    language.
+    """
+
+    def make(nlp: Language) -> SplitTokenizer:
+        module = getattr(tokenizer, "__module__", "").split(".")
+        if module[:2] == ["spacy", "lang"] and nlp.lang not in module:
+            raise ValueError(
+                f"[nlp.tokenizer] the tokenizer of {'.'.join(module)} is for another language than "
+                f"the pipeline's, {nlp.lang!r}; expected one of this language, or null for its own"
+            )
+        return SplitTokenizer(nlp.vocab, (tokenizer or _of_language(nlp))(nlp))
+
+    return make
+
+
+def _of_language(nlp: Language) -> Callable[[Language], Callable[[str], Doc]]:
+    config = {"tokenizer": nlp.default_config["nlp"]["tokenizer"]}
+    found: Callable[[Language], Callable[[str], Doc]] = registry.resolve(config)["tokenizer"]
+    return found
+
+
+class SplitTokenizer(DummyTokenizer):
+    """Tokenizer that splits the tokens of another one, so that annotated characters fit.
+
+    A token is a run of letters, a run of digits, or one other character. So `nhc-150679` and `H.`,
+    which are tokens of spaCy, become three and two. `doc.text` always equals the input text.
+
+    tokenizer: the other one, whose rules may be changed. It is saved with the pipeline.
+    """
+
+    def __init__(self, vocab: Vocab, tokenizer: Any) -> None:
+        self.vocab, self.tokenizer = vocab, tokenizer
+        self._parts = _Parts(vocab)
+        for name in {"initialize", "memory_zone"}.intersection(dir(tokenizer)):
+            setattr(self, name, getattr(tokenizer, name))
+
+    def __call__(self, text: str) -> Doc:
+        doc = self.tokenizer(text)
+        values: Any = doc.to_array([ORTH, SPACY])
+        hashes, followed = values.T.tolist()
+        parts = map(self._parts.__getitem__, hashes)
+        cut = [(i, found) for i, found in enumerate(parts) if found is not None]
+        if not cut:
+            return doc
+        words: Any = []
+        spaces: list[bool] = []
+        sizes = np.ones(len(doc), "int64")
+        last = 0
+        for i, (of_token, inner) in cut:
+            words += hashes[last:i]
+            words += of_token
+            spaces += followed[last:i]
+            spaces += inner
+            spaces.append(followed[i])
+            sizes[i] = len(of_token)
+            last = i + 1
+        words += hashes[last:]
+        spaces += followed[last:]
+        # spaCy takes hashes three times as fast as strings.
+        made = Doc(self.vocab, words=words, spaces=spaces, user_data=doc.user_data)
+        _copy_annotation(doc, made, sizes, type(self.tokenizer) is Tokenizer)
+        return made
+
+    def to_bytes(self, **options: Any) -> bytes:
+        saved: bytes = self.tokenizer.to_bytes(**options)
+        return saved
+
+    def from_bytes(self, data: bytes, **options: Any) -> "SplitTokenizer":
+        self.tokenizer.from_bytes(data, **options)
+        return self
+
+    def to_disk(self, path: str | Path, **options: Any) -> None:
+        self.tokenizer.to_disk(path, **options)
+
+    def from_disk(self, path: str | Path, **options: Any) -> "SplitTokenizer":
+        self.tokenizer.from_disk(path, **options)
+        return self
+
+
+class _Parts(dict[int, tuple[list[int], list[bool]] | None]):
+    """Map from the hash of a token to the hashes of its parts, and whether a space follows each.
+
+    The space behind the last part is left out. None for a token that stays whole. It keeps `_KEPT`
+    tokens, and none of a memory zone, which forgets its strings.
+    """
+
+    def __init__(self, vocab: Vocab) -> None:
+        self._vocab = vocab
+
+    def __missing__(self, token: int) -> tuple[list[int], list[bool]] | None:
+        strings = self._vocab.strings
+        words, spaces = _split(part_pattern(), strings[token])
+        if spaces[-1]:
+            words, spaces = [*words, " "], [*spaces[:-1], False, False]
+        found = (list(map(strings.add, words)), spaces[:-1]) if len(words) > 1 else None
+        if len(self) < _KEPT and not self._vocab.in_memory_zone:  # type: ignore[attr-defined]
+            self[token] = found
+        return found
+
+    def __reduce__(self) -> tuple[type["_Parts"], tuple[Vocab]]:
+        return _Parts, (self._vocab,)
+
+
+def fits_parts(doc: Doc, start: int, end: int) -> bool:
+    """Whether `SplitTokenizer` would split tokens where characters of a document start and end."""
+    touched = doc.char_span(start, end, alignment_mode="expand")
+    bounds = {
+        token.idx + offset
+        for token in touched or ()
+        for part in part_pattern().finditer(token.text)
+        for offset in part.span(1)
+    }
+    return bounds >= {start, end}
+
+
+def _copy_annotation(doc: Doc, made: Doc, sizes: NDArray[np.int64], has_norms: bool) -> None:
+    """Copy the annotation of a tokenizer to a document of its tokens' parts, of these numbers (n,).
+
+    All parts get tags. Only whole tokens get norms and lemmas. has_norms: whether norms are all.
+    """
+    ends = sizes.cumsum() - 1
+    norms = doc.to_array(NORM)
+    differ = (sizes == 1) & (norms != made.to_array(NORM)[ends])
+    for i in np.flatnonzero(differ).tolist():
+        made[int(ends[i])].norm_ = doc[i].norm_
+    if not has_norms and any(map(doc.has_annotation, ("TAG", "POS", "MORPH", "LEMMA"))):
+        attributes = [TAG, POS, MORPH, LEMMA]
+        values: Any = doc.to_array(attributes)
+        values[sizes > 1, -1] = 0
+        made.from_array(attributes, values.repeat(sizes, axis=0))

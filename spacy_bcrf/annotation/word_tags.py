@@ -11,7 +11,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 from spacy.util import filter_spans
 
-from .arrays import Values, find_bounds, read_doc, read_docs
+from .arrays import Values, doc_bounds, read_attributes, read_doc_attributes
 from .entity_tags import BEGIN, INSIDE, MISSING, OUTSIDE
 
 
@@ -39,7 +39,7 @@ def read_words(example: Example, attribute: int) -> Values:
     if is_same and example.reference.has_unknown_spaces and (last - first > 1).any():
         raise ValueError(
             "the reference has unknown spaces, so its words would be the characters; "
-            "convert the corpus with the --lang of its text"
+            "convert the corpus with the `lang` of its text"
         )
     if is_same and not tags.any():
         return values
@@ -58,7 +58,7 @@ def read_words(example: Example, attribute: int) -> Values:
 def _visible_bounds(doc: Doc) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return start and end of each token, counted in non-whitespace characters, (n,) each."""
     visible = np.cumsum([0, *(not character.isspace() for character in doc.text)])
-    idx, length = read_doc(doc, (IDX, LENGTH)).astype("int64").T
+    idx, length = read_doc_attributes(doc, (IDX, LENGTH)).astype("int64").T
     return visible[idx], visible[idx + length]
 
 
@@ -72,7 +72,7 @@ def merge_characters(
     Sentence starts, custom attributes, categories, spans and entities stay. A span that cuts a word
     is extended to it. Of extended entities that overlap, the longest one stays.
     """
-    orth, length, space, sent_start = read_docs(docs, (ORTH, LENGTH, SPACY, SENT_START)).T
+    orth, length, space, sent_start = read_attributes(docs, (ORTH, LENGTH, SPACY, SENT_START)).T
     # `Doc.text` makes a Token for each character, which takes longer than all the rest.
     text = _join(orth, space, docs[0].vocab.strings)
     first = np.flatnonzero(is_first)
@@ -88,7 +88,7 @@ def merge_characters(
     values = np.column_stack([values, sent_start[first]])
     columns: Any = [*attributes, SENT_START]
     merged = []
-    for doc, (start, end) in zip(docs, find_bounds(docs), strict=True):
+    for doc, (start, end) in zip(docs, doc_bounds(docs), strict=True):
         a, b = first.searchsorted((start, end)).tolist()
         of_words, user_data, tokens = orths[a:b], dict(doc.user_data), cast(Any, values[a:b])
         copy = Doc(doc.vocab, words=of_words, spaces=spaces[a:b], user_data=user_data)

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, Protocol
 from spacy_bcrf.corpora.texts import Rejected
 
 from .shards import Finished, Shard
-from .worker import BulkError, Settings, Worker
+from .worker import BulkError, RunSettings, Worker
 
 Engine = Callable[[Iterable[Shard]], Iterator[Finished]]
 
 MAX_ATTEMPTS = 3
-"""After so many dead workers, a shard is annotated one document at a time."""
+"""After this many dead workers, a shard is annotated one document at a time."""
 MAX_SET_ASIDE = 10
 """Documents of a shard that are set aside because workers died. After them the run stops."""
 
@@ -51,7 +51,7 @@ class Pool(Protocol):
 
 
 def run_pool(
-    pool: Pool, settings: Settings, n_workers: int, shards: Iterable[Shard]
+    pool: Pool, settings: RunSettings, n_workers: int, shards: Iterable[Shard]
 ) -> Iterator[Finished]:
     """Annotate by the workers of a pool, which write the files of the shards.
 
@@ -95,7 +95,7 @@ def run_pool(
         pool.stop()
 
 
-def after_death(settings: Settings, shard: Shard, n_deaths: int, end: str) -> Shard:
+def after_death(settings: RunSettings, shard: Shard, n_deaths: int, end: str) -> Shard:
     """Return a shard to annotate again after n_deaths of its workers. end: how the last one ended.
 
     A careful worker notes its document, which is set aside if it dies. BulkError if it still dies.

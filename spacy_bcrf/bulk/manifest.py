@@ -25,10 +25,10 @@ from typing import Any
 from bcrf.io.atomic import UNFINISHED, open_own, replacing, write_text
 from bcrf.io.hashes import hash_files
 from spacy_bcrf.corpora.identity import keep_identity
-from spacy_bcrf.corpora.remote import describe, find_below, find_sizes, is_remote, path_errors
+from spacy_bcrf.corpora.remote import describe_error, find_below, find_sizes, is_remote, path_errors
 from spacy_bcrf.corpora.texts import Rejected
 
-from .shards import Counts, Finished
+from .shards import Finished, RunCounts
 from .worker import BulkError
 
 _SAMPLE = 1 << 16
@@ -56,7 +56,7 @@ def _describe_file(path: Path) -> dict[str, Any]:
                 file.seek(max(0, size - _SAMPLE) * i // (_N_SAMPLES - 1))
                 found.update(file.read(_SAMPLE))
     except path_errors() as error:
-        raise BulkError(f"{path}: cannot be read: {describe(error)}") from None
+        raise BulkError(f"{path}: cannot be read: {describe_error(error)}") from None
     return {"size": size, "modified": modified, "sha256 of samples": found.hexdigest()}
 
 
@@ -120,14 +120,14 @@ class Manifest:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.finished: set[int] = set()
-        self.counts = Counts(0, 0, 0, 0)
+        self.counts = RunCounts(0, 0, 0, 0)
         self.is_complete = False
         self.damaged: list[str] = []
         self._log = ProgressLog(folder)
 
     def read_log(self) -> Iterator[Finished]:
         """Yield finished shards, each once, and count them."""
-        self.finished, self.counts, self.is_complete = set(), Counts(0, 0, 0, 0), False
+        self.finished, self.counts, self.is_complete = set(), RunCounts(0, 0, 0, 0), False
         n_shards: int | None = None
         for place, line in self._log.read():
             shard = _parse_line(line)
@@ -176,7 +176,7 @@ class Manifest:
         self.finished.add(shard.number)
         unread = sum(failure.unread for failure in shard.failures)
         found = (shard.n_read, shard.n_written, len(shard.failures), shard.n_words, unread)
-        self.counts = Counts(*(a + b for a, b in zip(self.counts, found, strict=True)))
+        self.counts = RunCounts(*(a + b for a, b in zip(self.counts, found, strict=True)))
 
     def add(self, shard: Finished) -> None:
         """Record a finished shard, whose file exists. BulkError if the disk is full."""
@@ -203,7 +203,7 @@ class Manifest:
             self._log.append(_add_checksum(json.dumps(fields)))
         except path_errors() as error:
             raise BulkError(
-                f"{self.folder}: the finished shard cannot be recorded: {describe(error)}"
+                f"{self.folder}: the finished shard cannot be recorded: {describe_error(error)}"
             ) from None
 
 
@@ -234,8 +234,8 @@ def open_manifest(
             if manifest.damaged and not redo:
                 n_more = len(manifest.damaged) - 1
                 raise BulkError(
-                    f"{manifest.damaged[0]}{f', and {n_more:,} more' if n_more else ''}; the same "
-                    "command with --redo annotates these shards again, and no others"
+                    f"{manifest.damaged[0]}{f', and {n_more:,} more' if n_more else ''}; "
+                    "redo annotates these shards again, and no others"
                 )
             if manifest.damaged:
                 manifest.drop_damaged()
@@ -247,7 +247,7 @@ def open_manifest(
                     manifest.write_errors()
     except path_errors() as error:
         place = getattr(error, "filename", None) or folder
-        raise BulkError(f"{place}: {describe(error)}") from None
+        raise BulkError(f"{place}: {describe_error(error)}") from None
 
 
 def _other_files(folder: Path) -> list[Path]:
@@ -262,7 +262,7 @@ def _is_unfinished(path: Path) -> bool:
 
 
 def _describe_failure(failure: Rejected) -> dict[str, Any]:
-    """Return the fields, without those of other readers of texts."""
+    """Return the fields, without fields of other readers of texts."""
     found = failure._asdict()
     del found["empty"]
     return {name: value for name, value in found.items() if value is not False}

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from bcrf.io.extras import require
-from bcrf.io.text import CorpusError
-from spacy_bcrf.corpora.texts import TextColumns, TextRecord, read_records, read_schema
+from bcrf.io.text import CorpusError, text_suffix
+from spacy_bcrf.corpora.formats import parquet, tables
+from spacy_bcrf.corpora.inputs import read_records
+from spacy_bcrf.corpora.texts import TextColumns, TextRecord
 
 SAMPLE = 1000
 """Records that give the types of JSON values and of other values without a schema."""
@@ -31,8 +33,7 @@ def find_meta_columns(files: Sequence[Path], columns: TextColumns, taken: Iterab
     left = SAMPLE
     for file in files:
         try:
-            schema = read_schema(file, columns)
-            if schema is not None:
+            if (schema := _read_schema(pa, file, columns)) is not None:
                 _merge(pa, found, schema)
                 continue
             for item in islice(read_records(file, columns), left):
@@ -49,6 +50,21 @@ def find_meta_columns(files: Sequence[Path], columns: TextColumns, taken: Iterab
     return pa.schema(fields).serialize().to_pybytes()
 
 
+def _read_schema(pa: Any, path: Path, columns: TextColumns) -> Types | None:
+    """Return the types of a table's meta columns, None for other files."""
+    suffix = text_suffix(path)
+    if suffix == ".parquet":
+        schema = parquet.read_schema(path)
+        types = dict(zip(schema.names, schema.types, strict=True))
+        read = {columns.text, columns.id, "tokens"}
+    elif suffix in (".csv", ".tsv"):
+        types = dict.fromkeys(tables.read_header(path), pa.string())
+        read = {columns.text, columns.id}
+    else:
+        return None
+    return {name: each for name, each in types.items() if name not in read}
+
+
 def _merge(pa: Any, found: Types, more: Mapping[str, Any]) -> None:
     for name, new in more.items():
         old = found.get(name, new)
@@ -59,25 +75,3 @@ def _merge(pa: Any, found: Types, more: Mapping[str, Any]) -> None:
         else:
             numbers = (pa.int64(), pa.float64())
             found[name] = pa.float64() if old in numbers and new in numbers else None
-
-
-def read_meta_columns(schema: bytes) -> Any:
-    pa = require("pyarrow", "parquet")
-    return pa.ipc.read_schema(pa.py_buffer(schema))
-
-
-def split_meta(schema: Any, meta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values that fit the columns of an Arrow schema without conversion, and others."""
-    pa = require("pyarrow", "parquet")
-    fitting: dict[str, Any] = {}
-    others: dict[str, Any] = {}
-    for name, value in meta.items():
-        i = schema.get_field_index(name)
-        fits = False
-        with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
-            stored = pa.scalar(value, schema.field(i).type).as_py() if i >= 0 else None
-            # NaN is not equal to itself, and True is equal to 1.
-            same = repr(stored) == repr(value) or (type(value) is int and stored == value)
-            fits = i >= 0 and same
-        (fitting if fits else others)[name] = value
-    return fitting, others

@@ -1,29 +1,13 @@
 """Predictions of documents as plain values."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
+from spacy_bcrf.corpora.writer import DocPredictions, SpanRecord
 from spacy_bcrf.pipeline.sequence_labeler import Prediction, SequenceLabeler
-
-Annotation = dict[str, Any]
-"""pipe, start, end (characters), label, probability."""
-
-
-class Predictions(NamedTuple):
-    """The predictions of all chosen components for one document. candidates: of a recall promise.
-
-    alternatives: with pipe, probability and spans. dropped: predictions below a threshold.
-    """
-
-    doc: Doc
-    spans: list[Annotation]
-    alternatives: list[Annotation]
-    candidates: list[Annotation]
-    dropped: list[Annotation]
 
 
 class Predictor:
@@ -44,7 +28,7 @@ class Predictor:
                 raise ValueError(f"{name} changes the tokens and has no alternatives")
             labeler.annotate = tuple(dict.fromkeys((*labeler.annotate, "confidence")))
 
-    def predict(self, docs: Sequence[Doc]) -> list[Predictions]:
+    def predict(self, docs: Sequence[Doc]) -> list[DocPredictions]:
         """Annotate a batch. An exception of a component leaves the documents in no usable state."""
         docs = list(docs)
         spans, alternatives, candidates, dropped = ([[] for _ in docs] for _ in range(4))  # type: ignore[var-annotated]
@@ -75,12 +59,12 @@ class Predictor:
                     span = pipe.codec.make_span(doc, start, end, label)
                     candidates[i].append(_with_probability(pipe, span, p))
         parts = zip(docs, spans, alternatives, candidates, dropped, strict=True)
-        return [Predictions(*of_doc) for of_doc in parts]
+        return [DocPredictions(*of_doc) for of_doc in parts]
 
 
 def predict_all(pipe: SequenceLabeler, docs: Sequence[Doc]) -> list[Prediction]:
     """Predict without thresholds."""
-    settings = pipe.typed_settings.change(pipe.name, {"threshold": 0.0, "control": None})
+    settings = pipe.settings.change(pipe.name, {"threshold": 0.0, "control": None})
     return pipe.predict(docs, settings)
 
 
@@ -104,13 +88,13 @@ def _bounds(span: Span) -> tuple[int, int, int]:
     return span.start, span.end, span.label
 
 
-def _describe(span: Span) -> Annotation:
+def _describe(span: Span) -> SpanRecord:
     return {"start": span.start_char, "end": span.end_char, "label": span.label_}
 
 
 def _with_probabilities(
     pipe: SequenceLabeler, doc: Doc, spans: Iterable[Span], prediction: Prediction
-) -> Iterator[Annotation]:
+) -> Iterator[SpanRecord]:
     predicted, p_of_predicted = prediction.spans or ((), np.zeros(0))
     bounds = [_bounds(pipe.codec.make_span(doc, *span)) for span in predicted]
     scores = dict(zip(bounds, p_of_predicted.tolist(), strict=True))
@@ -120,6 +104,6 @@ def _with_probabilities(
         yield _with_probability(pipe, span, p)
 
 
-def _with_probability(pipe: SequenceLabeler, span: Span, p: float | None) -> Annotation:
+def _with_probability(pipe: SequenceLabeler, span: Span, p: float | None) -> SpanRecord:
     p = None if p is None else round(p, 6)
     return {"pipe": pipe.name, **_describe(span), "probability": p}

@@ -12,19 +12,19 @@ from typing import Any
 
 from .engines import Died, run_pool
 from .shards import Finished, Shard
-from .worker import BulkError, Settings, Worker
+from .worker import BulkError, RunSettings, Worker
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BCRF_THREADS")
 
 STARTS = 10
-"""A process is started so many times if it may start a moment later."""
+"""A process is started this many times if it may start a moment later."""
 PASSING = errno.EAGAIN, errno.ENOMEM, errno.EINTR
 PATIENCE = 5.0
 """Seconds that a process has to end by itself."""
 
 
 def run_processes(
-    settings: Settings, n_processes: int, shards: Iterable[Shard]
+    settings: RunSettings, n_processes: int, shards: Iterable[Shard]
 ) -> Iterator[Finished]:
     """Annotate in new processes of one thread each, see `run_pool`. They end when this one does."""
     return run_pool(_Processes(settings), settings, n_processes, shards)
@@ -33,7 +33,7 @@ def run_processes(
 class _Processes:
     """A pool of processes."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: RunSettings) -> None:
         self.settings = settings
         self.children: dict[Any, Child] = {}
 
@@ -60,7 +60,7 @@ class _Processes:
             child.stop(kill=True)
 
 
-def _serve(settings: Settings, connection: Any) -> None:
+def _serve(settings: RunSettings, connection: Any) -> None:
     """Annotate shards until the parent ends."""
     try:
         worker = Worker(settings)

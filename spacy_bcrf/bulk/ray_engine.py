@@ -13,11 +13,11 @@ from bcrf.io.extras import require
 
 from .engines import Died, run_pool
 from .shards import Finished, Shard
-from .worker import MAX_REASON, BulkError, Settings, Worker
+from .worker import MAX_REASON, BulkError, RunSettings, Worker
 
 
 def run_ray(
-    settings: Settings, n_actors: int | None, address: str | None, shards: Iterable[Shard]
+    settings: RunSettings, n_actors: int | None, address: str | None, shards: Iterable[Shard]
 ) -> Iterator[Finished]:
     """Annotate by Ray actors, which load the pipeline once.
 
@@ -49,7 +49,7 @@ def _connection(address: str | None) -> Iterator[Any]:
 class _Actors:
     """A pool of actors."""
 
-    def __init__(self, ray: Any, settings: Settings) -> None:
+    def __init__(self, ray: Any, settings: RunSettings) -> None:
         self.ray, self.settings = ray, settings
         # Ray sets OMP_NUM_THREADS to the number of CPUs. It would keep the shard of a restarted
         # actor waiting until there is a CPU for the actor.
@@ -84,7 +84,7 @@ class _Actors:
 class _Actor:
     """A worker as a Ray actor."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: RunSettings) -> None:
         self._worker = Worker(settings)
 
     def get_ready(self) -> None:

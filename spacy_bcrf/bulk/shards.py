@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from spacy_bcrf.corpora.texts import Item, Rejected, TextRecord
+from spacy_bcrf.corpora.texts import Rejected, TextItem, TextRecord
 
 MAX_CHARACTERS = 8_000_000
 """A shard ends after this number of characters of text and meta data, so that it fits in memory."""
@@ -16,7 +16,7 @@ class Shard(NamedTuple):
     """
 
     number: int
-    items: list[Item]
+    items: list[TextItem]
     n_bytes: int
     careful: bool = False
 
@@ -33,7 +33,7 @@ class Finished(NamedTuple):
     hash: str = ""
 
 
-class Counts(NamedTuple):
+class RunCounts(NamedTuple):
     """Numbers of documents, read = written + failed, of words, and of failed rests of files."""
 
     read: int
@@ -44,11 +44,11 @@ class Counts(NamedTuple):
 
 
 def split_shards(
-    items: Iterable[Item], size: int, bytes_read: Callable[[], int]
+    items: Iterable[TextItem], size: int, bytes_read: Callable[[], int]
 ) -> Iterator[Shard]:
     """Yield shards of `size` records, or of fewer with MAX_CHARACTERS, the same at each start."""
     number, n_characters = 0, 0
-    shard: list[Item] = []
+    shard: list[TextItem] = []
     for item in items:
         shard.append(item)
         n_characters += item.n_characters if isinstance(item, TextRecord) else 0

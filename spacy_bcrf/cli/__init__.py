@@ -19,9 +19,9 @@ from .errors import make_command
 PANELS = {
     "Data": ("convert", "debug", "clusters", "scores", "curve"),
     "Learning": ("init", "migrate", "tune", "combine", "extend", "aggregate", "distill"),
-    "Judging": ("calibrate", "control", "report", "explain", "monitor"),
+    "Judging": ("calibrate", "control", "verify", "report", "explain", "monitor"),
     "Annotating": ("rank", "review", "audit"),
-    "Running": ("annotate", "redact", "serve"),
+    "Running": ("annotate", "redact", "restore", "serve", "export"),
 }
 """The commands by topic, in the order of a project."""
 
@@ -51,8 +51,8 @@ class Panels(TyperGroup):
 app = typer.Typer(
     cls=Panels,
     help="Structured sequence labeling: from data to a trained, calibrated and running pipeline. "
-    "Exit codes: 1 for an error, 2 for a wrong option, 3 for failed documents of `annotate` and "
-    "drift of `monitor`, 4 if `annotate` cannot read the rest of a file, 130 after Ctrl-C.",
+    "Exit codes: 1 for an error, 2 for a wrong option, 3 for failed documents (`annotate`) or "
+    "drift (`monitor`), 4 for unread parts of files (`annotate`), 130 after Ctrl-C.",
     no_args_is_help=True,
 )
 # Other options, such as --paths.train, override the config.

@@ -1,25 +1,24 @@
 """`python -m spacy bcrf aggregate`"""
 
-from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-import spacy
 import typer
 from spacy.cli._util import Arg, Opt
 
 from bcrf.chain.potentials import counted
 from bcrf.io.atomic import check_new_folder, replacing_folder
 from bcrf.io.hashes import hash_files
-from bcrf.io.text import text_suffix
 from spacy_bcrf import __version__
-from spacy_bcrf.corpora.doc_files import read_docs
 from spacy_bcrf.corpora.identity import hash_identity
-from spacy_bcrf.corpora.texts import find_inputs
+from spacy_bcrf.corpora.tokenization import make_blank
+from spacy_bcrf.readers.doc_files import check_corpus, read_docs
 
 from .errors import spacy_command
-from .options import Lang, NewFolder, Seed
-from .paths import check_corpus, keep_parts, print_notes, write_json
+from .options import Lang, NewFolder, TextTokenizer
+from .paths import keep_parts, print_note, print_notes, write_json
+
+Align = Literal["strict", "contract", "expand"]
 
 
 def aggregate_cli(
@@ -40,8 +39,15 @@ def aggregate_cli(
         Path | None,
         Opt(help="Folder that keeps the votes (default: .OUTPUT.votes, removed at the end)"),
     ] = None,
+    align: Annotated[
+        Align, Opt(help="Of spans that cut tokens: an error, or contract or expand them to tokens")
+    ] = "strict",
+    skip_malformed: Annotated[
+        bool,
+        Opt("--skip-malformed", help="Leave out votes with flaws, and count them"),
+    ] = False,
     lang: Lang = "xx",
-    seed: Seed = 0,
+    tokenizer: TextTokenizer = "language",
 ) -> str:
     """
     Merge the entities that rules, gazetteers, pipelines, people and language models propose.
@@ -49,37 +55,31 @@ def aggregate_cli(
     gold annotation. OUTPUT gets documents with entities (.spacy), soft gold for `distill` (.npz),
     and a page of the sources. Run the same command again to resume after an interruption.
     """
-    from spacy_bcrf.analysis.aggregate import aggregate
-    from spacy_bcrf.analysis.sources import read_sources
-
-    from .pages import render
-    from .text_docs import read_texts
+    from spacy_bcrf.corpora.formats.votes import Flaws
+    from spacy_bcrf.corpora.text_docs import read_texts_or_docs
+    from spacy_bcrf.serve.pages import render
+    from spacy_bcrf.weak.aggregate import aggregate
+    from spacy_bcrf.weak.sources import read_sources
 
     check_new_folder(output)
-    nlp = spacy.blank(lang)
-    labels, found = read_sources(sources, nlp)
+    nlp = make_blank(lang, tokenizer)
+    flaws = Flaws(align, skip_malformed)
+    labels, found = read_sources(sources, nlp, flaws)
     if gold is not None:
         check_corpus(gold)
-    files, _ = find_inputs([str(texts)])
-    others = [file for file in files if text_suffix(file) != ".spacy"]
-    if 0 < len(others) < len(files):
-        raise ValueError(
-            f"{texts}: has .spacy files and {len(others):,} others, such as {others[0]}; expected "
-            "one folder of .spacy files, and another one of texts"
-        )
-    annotated = chain.from_iterable(read_docs(file, nlp.vocab) for file in files)
-    docs = read_texts(texts, nlp) if others else annotated
     identity = {
         "version": __version__,
         "sources": hash_files(sources),
         "files": {source.name: hash_files(source.path) for source in found if source.path},
         "texts": hash_files(texts),
         "language": lang,
+        "tokenizer": tokenizer,
         "documents in a shard": shard,
+        "flaws": [align, skip_malformed],
     }
     with keep_parts(work, output, "votes") as kept, replacing_folder(output) as part:
         result = aggregate(
-            docs,
+            read_texts_or_docs(texts, nlp, print_note),
             found,
             labels,
             part,
@@ -87,9 +87,9 @@ def aggregate_cli(
             folder=work or kept / hash_identity(identity),
             identity=identity,
             shard_size=shard,
-            seed=seed,
             corpus=str(texts),
         )
+        result.notes += flaws.notes()
         write_json(part / "sources.json", result.to_json())
         page = render("sources.html", title=f"Sources of {texts}", found=result)
         (part / "sources.html").write_text(page, "utf8")
@@ -98,4 +98,5 @@ def aggregate_cli(
         typer.echo(f"{kept}: has votes of {counted(result.n_reused, 'shard')} already")
     typer.echo("\n".join(result.lines()))
     typer.echo(f"{output}: {result!r}; {output / 'sources.html'} is the page of the sources")
-    return spacy_command("bcrf", "distill", output, output="student", lang=lang)
+    options = {"lang": lang, "tokenizer": None if tokenizer == "language" else tokenizer}
+    return spacy_command("bcrf", "distill", output, output="student", **options)

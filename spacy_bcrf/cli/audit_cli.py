@@ -7,10 +7,11 @@ import typer
 from spacy.cli._util import Arg, Opt
 
 from bcrf.io.atomic import write_text
+from spacy_bcrf.readers.doc_files import check_corpus, read_own_docs
 
 from .errors import spacy_command
 from .options import Lang, PipeName, Work
-from .paths import check_corpus, check_output_file, keep_parts, read_corpus, write_json_lines
+from .paths import check_output_file, keep_parts, write_json_lines
 
 
 def audit_cli(
@@ -24,7 +25,6 @@ def audit_cli(
     folds: Annotated[int, Opt(help="Number of parts of the corpus", min=2)] = 5,
     work: Work = None,
     lang: Lang = "xx",
-    min_score: Annotated[float, Opt(help="Least log-odds of an error to write")] = 0.0,
     pipe: PipeName = None,
 ) -> str:
     """
@@ -32,16 +32,16 @@ def audit_cli(
     the corpus but one, judges that part, and does so for each part. Writes the most suspicious
     annotation first. Run the same command again to resume after an interruption.
     """
-    from spacy_bcrf.analysis.audit import audit
+    from spacy_bcrf.judging.audit import audit
+    from spacy_bcrf.serve.pages import render
 
     from .labeler import load_labeler
-    from .pages import render
 
     inputs = corpus, None if source is None else Path(source)
     check_output_file(output, ".jsonl .json", *inputs)
     check_output_file(page, ".html", *inputs, output)
     check_corpus(corpus)
-    docs = list(read_corpus(corpus))
+    docs = list(read_own_docs(corpus))
     judge: Any = source
     if source is not None and not source.endswith(".cfg"):
         judge, pipe, _ = load_labeler(source, pipe)
@@ -50,7 +50,7 @@ def audit_cli(
             "that it learned",
             err=True,
         )
-    options: Any = {"folds": folds, "lang": lang, "min_score": min_score}
+    options: Any = {"folds": folds, "lang": lang}
     with keep_parts(work, output, "folds") as folder:
         found = audit(docs, judge, pipe, work=folder, corpus=str(corpus), **options)
         if page is not None:

@@ -8,7 +8,7 @@ from spacy.cli._util import Opt
 from spacy_bcrf.pipeline.config_errors import naming
 
 from .errors import spacy_command
-from .options import Gold, GpuId, Inplace, Model, PipeName, Plot, TargetFolder
+from .options import GoldCorpus, GpuId, Inplace, Model, PipeName, Plot, TargetFolder
 from .paths import check_plot, draw, print_notes
 
 Grouping = Literal["label", "length"]
@@ -19,7 +19,7 @@ FEW = 100
 
 def calibrate_cli(
     model: Model,
-    dev: Gold,
+    dev: GoldCorpus,
     output: TargetFolder = None,
     inplace: Inplace = False,
     pipe: PipeName = None,
@@ -33,29 +33,32 @@ def calibrate_cli(
     Fit the temperature that calibrates a component's confidences, and store it with the pipeline,
     in --output or --inplace. --by adds Platt scaling of the reported confidences by group.
     Prints the expected calibration error before and after. --plot draws reliability diagrams.
-    Decoding does not change; a `threshold` applies to the new probabilities. From then on, the
-    component annotates confidences.
+    The best labeling does not change; a `threshold` applies to the new probabilities. From then on,
+    the component annotates confidences.
     """
-    from spacy_bcrf.analysis.calibrate import calibrate
-    from spacy_bcrf.analysis.loading import note_left_out, note_trained
-    from spacy_bcrf.analysis.report import describe_labels
+    from spacy_bcrf.judging.report import describe_labels
+    from spacy_bcrf.loading import read_gold_docs
+    from spacy_bcrf.promises.calibrate import calibrate
+    from spacy_bcrf.promises.seen import note_left_out, note_trained
 
-    from .labeler import check_destination, load_labeler, read_gold, store
+    from .labeler import check_destination, load_labeler, store
 
     check_plot(plot, dev)
     check_destination(model, dev, output, inplace)
     nlp, name, _ = load_labeler(model, pipe, gpu_id, inplace)
-    gold = read_gold(nlp, dev)
+    gold = read_gold_docs(nlp, dev)
     print_notes(note_trained(nlp, gold, str(dev)))
     with naming(dev):
         found = calibrate(nlp, gold, name, by=by)
     typer.echo(f"{name}: {found.n:,} predictions, {100 * found.accuracy:.2f}% right")
-    notes = describe_labels(f"{name} of {model}", set(found.unknown))
+    factor = found.temperature / found.before
+    notes = [*found.notes, *describe_labels(f"{name} of {model}", set(found.unknown))]
     if found.n < FEW:
         notes.append(
             f"{found.n:,} predictions are few to fit a temperature, which may be far off; expected "
             f"gold documents with {FEW} or more"
         )
+    notes.append(f"the new temperature is {factor:.2f} times that of the pipeline")
     print_notes([*notes, *note_left_out(found.n_left_out, name)])
     typer.echo(found)
     before, *_, after = found.tables.values()

@@ -9,10 +9,10 @@ from spacy.cli._util import Arg, Opt
 
 from bcrf.io.atomic import check_new_folder
 from spacy_bcrf.pipeline.config_errors import naming
+from spacy_bcrf.readers.doc_files import check_corpus
 
 from .errors import spacy_command
 from .options import NewFolder
-from .paths import check_corpus
 
 
 def combine_cli(
@@ -28,10 +28,10 @@ def combine_cli(
     the potentials of all. The weights of the sum maximize the likelihood of the dev documents.
     Prints the weights, and the log-likelihood per token of each part and of the sum.
     """
-    from spacy_bcrf.analysis.combine import combine
-    from spacy_bcrf.analysis.loading import load_pipeline
+    from spacy_bcrf.loading import load_pipeline, read_gold_docs
+    from spacy_bcrf.training.combine import combine
 
-    from .labeler import read_gold, store
+    from .labeler import store
 
     if len(models) < 2:
         raise ValueError(f"expected at least two pipelines to combine, got {', '.join(models)}")
@@ -40,7 +40,7 @@ def combine_cli(
     pipelines = dict(zip(name_parts(models), map(load_pipeline, models), strict=True))
     first = next(iter(pipelines.values()))
     with naming(dev):
-        found = combine(pipelines, read_gold(first, dev), pipe)
+        found = combine(pipelines, read_gold_docs(first, dev), pipe)
     typer.echo(f"{found.name}: {found.n_tokens:,} tokens of dev")
     typer.echo(found)
     store(found.nlp, output)

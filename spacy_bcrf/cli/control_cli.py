@@ -7,17 +7,18 @@ import typer
 from spacy.cli._util import Opt
 
 from spacy_bcrf.pipeline.config_errors import naming
+from spacy_bcrf.readers.doc_files import check_corpus
 
 from .errors import spacy_command
-from .options import Gold, GpuId, Inplace, Model, PipeName, Plot, TargetFolder
-from .paths import check_corpus, check_plot, draw, print_notes
+from .options import GoldCorpus, GpuId, Inplace, Model, PipeName, Plot, TargetFolder
+from .paths import check_plot, draw, print_notes
 
 Unit = Literal["span", "document"]
 
 
 def control_cli(
     model: Model,
-    dev: Gold,
+    dev: GoldCorpus,
     output: TargetFolder = None,
     inplace: Inplace = False,
     pipe: PipeName = None,
@@ -47,12 +48,13 @@ def control_cli(
     With too few documents it says how many are needed, and stores nothing.
     Without both it stores nothing, and prints the promises that hold at once, with their costs.
     """
-    from spacy_bcrf.analysis.control import control
-    from spacy_bcrf.analysis.control.evidence import Loss
-    from spacy_bcrf.analysis.control.thresholds import ASSUMPTION, list_promises, split_promise
+    from spacy_bcrf.loading import read_gold_docs
     from spacy_bcrf.pipeline.settings import check_promise
+    from spacy_bcrf.promises.control import ASSUMPTION, control, list_promises, split_promise
+    from spacy_bcrf.promises.evidence import Loss
+    from spacy_bcrf.promises.seen import note_trained
 
-    from .labeler import check_destination, load_labeler, read_gold, store
+    from .labeler import check_destination, load_labeler, store
 
     of_labels = read_label_promises(label or [])
     is_table = recall is None and precision is None and not (output or inplace or of_labels)
@@ -63,19 +65,15 @@ def control_cli(
         raise ValueError("expected either --recall or --precision, such as --precision 0.95")
     else:
         check_destination(model, dev, output, inplace)
-    kind = "recall" if precision is None else "precision"
-
-    def check(name: str, labeler: Any) -> None:
-        if not is_table:
-            check_promise(name, labeler.codec, kind)
-
+    kind, value = ("recall", recall) if precision is None else ("precision", precision)
+    check = None if is_table else lambda name, pipe: check_promise(name, pipe.codec, kind)
     nlp, name, labeler = load_labeler(model, pipe, gpu_id, inplace, check)
     # Before the corpus is read, so that the errors of options do not name it.
-    value = recall if precision is None else precision
     split_promise(labeler.labels, value, of_labels, confidence)
     loss = Loss(unit, max_units, covered)
     loss.check(kind, of_labels)
-    gold = read_gold(nlp, dev)
+    gold = read_gold_docs(nlp, dev)
+    print_notes(note_trained(nlp, gold, str(dev)))
     options: Any = {"confidence": confidence, "loss": loss}
     if is_table:
         table = list_promises(nlp, gold, name, **options)

@@ -1,14 +1,16 @@
 """Ends of a command: one line for a wrong input, and the next step after success."""
 
 import os
+import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 RESUMABLE = ("aggregate", "annotate", "audit", "distill", "scores", "tune")
 """Commands that keep their finished parts, from which the same command goes on."""
@@ -23,11 +25,29 @@ def spacy_command(*words: object, **options: object) -> str:
     return f"python -m spacy {quote([*map(str, (*words, *given))])}"
 
 
-def explain(error: Exception) -> str:
-    """Return the message of an error, which names the file first."""
+def explain_error(error: Exception, command: Callable[..., Any]) -> str:
+    """Return the message of an error, which names the file first, with names of options.
+
+    The library writes the name of an argument in backticks, also `name=value`.
+    """
+    if isinstance(error, FileExistsError):
+        return f"{error.filename} exists; expected another --output, or --force"
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    return str(error)
+    hints = get_type_hints(command, include_extras=True)
+
+    def name_option(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        (option,) = getattr(hints.get(name), "__metadata__", (None,))
+        if not isinstance(option, OptionInfo):
+            return found.group()
+        # Typer takes the first name for the default until it reads the annotation.
+        names = [x for x in (option.default, *(option.param_decls or ())) if isinstance(x, str)]
+        declared = names or [f"--{name.replace('_', '-')}"]
+        longest = max((each.partition("/")[0] for each in declared), key=len)
+        return f"{longest} {value}" if value else longest
+
+    return re.sub(r"`(\w+)(?:=([^`]+))?`", name_option, str(error))
 
 
 def make_command(name: str, function: Callable[..., str | None]) -> Callable[..., None]:
@@ -50,7 +70,7 @@ def make_command(name: str, function: Callable[..., str | None]) -> Callable[...
             raise typer.Exit(130) from None
         except (ValueError, OSError, ImportError) as err:
             # wasabi's printer would wrap the line.
-            typer.secho(explain(err), fg="red", err=True)
+            typer.secho(explain_error(err, function), fg="red", err=True)
             raise typer.Exit(1) from None
         if step:
             # stdout may have data for another program.

@@ -27,11 +27,11 @@ def explain_cli(
     Show the strongest features and transitions of each tag, for a component with a linear chain.
     With --text, show the marginals of each token and its decisive features.
     """
-    from spacy_bcrf.analysis.explain import explain
-    from spacy_bcrf.analysis.loading import annotate_before
+    from spacy_bcrf.judging.explain import explain
+    from spacy_bcrf.loading import annotate_before
+    from spacy_bcrf.serve.pages.lattice_page import lattice_page
 
     from .labeler import load_labeler
-    from .pages.lattice_page import lattice_page
 
     if output is None and text is not None:
         output = Path("explain.html")

@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Arg, Opt
 
+from bcrf.chain.potentials import counted
 from bcrf.io.atomic import check_new_folder
+from spacy_bcrf.readers.doc_files import check_corpus
 
 from .errors import spacy_command
-from .options import GpuId, Model, NewFolder, Passes, PipeName, Seed
-from .paths import check_corpus
+from .options import GpuId, Model, NewFolder, Passes, PipeName
 
 
 def extend_cli(
@@ -23,7 +24,6 @@ def extend_cli(
     learn_rate: Annotated[
         float | None, Opt(help="Learning rate (default: the config's; 0.3 for a sparse chain)")
     ] = None,
-    seed: Seed = 0,
     gpu_id: GpuId = -1,
 ) -> str:
     """
@@ -33,22 +33,25 @@ def extend_cli(
     """
     from spacy.util import fix_random_seed
 
-    from spacy_bcrf.analysis.extend import extend
     from spacy_bcrf.annotation.extensions import set_extensions
+    from spacy_bcrf.loading import read_gold_docs
+    from spacy_bcrf.training.extend import extend
 
-    from .labeler import load_labeler, read_gold, store
+    from .labeler import load_labeler, store
 
     check_new_folder(output)
     check_corpus(corpus)
     names = [name.strip() for option in labels for name in option.split(",")]
     set_extensions()
-    fix_random_seed(seed)
+    fix_random_seed(0)
     nlp, name, labeler = load_labeler(model, pipe, gpu_id)
     had_promise = labeler.control is not None
-    gold = read_gold(nlp, corpus)
-    result = extend(nlp, gold, names, name, passes=passes, learn_rate=learn_rate, seed=seed)
+    gold = read_gold_docs(nlp, corpus)
+    result = extend(nlp, gold, names, name, passes=passes, learn_rate=learn_rate)
     n_problems = len(result.problems)
-    typer.echo(f"{name}: learned {', '.join(names)} from {len(gold) - n_problems:,} documents")
+    typer.echo(
+        f"{name}: learned {', '.join(names)} from {counted(len(gold) - n_problems, 'document')}"
+    )
     if n_problems:
         first = min(result.problems)
         typer.echo(

@@ -13,7 +13,7 @@ from bcrf.io.atomic import write_text
 
 from .errors import spacy_command
 from .options import GpuId, PipeName
-from .paths import check_output_file
+from .paths import Existing, check_output_file, print_note
 
 DRIFT = 3
 """Exit code of a run that finds drift."""
@@ -25,23 +25,22 @@ def monitor_cli(
     reference: Annotated[Path | None, Opt(help="Documents of `control`, .spacy or texts")] = None,
     state: Annotated[Path | None, Opt(help="Watch, .json: the next call goes on")] = None,
     page: Annotated[Path | None, Opt(help="HTML page to write")] = None,
-    confidence: Annotated[float, Opt(help="Probability of no false alarm ever")] = 0.95,
     pipe: PipeName = None,
     gpu_id: GpuId = -1,
 ) -> str:
     """
     Watch whether new texts are like the documents of a promise.
     Prints one JSON line for each file. It may run daily: with --state, all calls together raise a
-    false alarm with probability 1 - confidence at most. The file keeps counts, and no text.
+    false alarm with probability 0.05 at most. The file keeps counts, and no text.
     Exit code 3: drift. It says how many labeled documents `control` needs to promise anew.
     """
-    from spacy_bcrf.analysis.control.monitor import Watch, monitor
+    from spacy_bcrf.corpora.text_docs import read_text_docs
+    from spacy_bcrf.promises.monitor import Watch, monitor
+    from spacy_bcrf.serve.pages import render
 
     from .labeler import load_labeler
-    from .pages import render
-    from .text_docs import read_texts
 
-    check_output_file(state, ".json", reference, *new, keep=False)
+    check_output_file(state, ".json", reference, *new, existing=Existing.REPLACE)
     check_output_file(page, ".html", reference, *new)
     goes_on = state is not None and state.exists()
     if goes_on and reference is not None:
@@ -49,7 +48,7 @@ def monitor_cli(
     nlp, name, _ = load_labeler(model, pipe, gpu_id)
     since: Watch | Iterable[Doc]
     if reference is not None:
-        since = read_texts(reference, nlp)
+        since = read_text_docs(reference, nlp, print_note)
     elif state is not None and goes_on:
         try:
             since = Watch.from_json(json.loads(state.read_text(encoding="utf8")))
@@ -60,7 +59,7 @@ def monitor_cli(
         raise ValueError("a new watch needs --reference, the documents of `control`")
     lines = []
     for path in new:
-        found = monitor(nlp, read_texts(path, nlp), since, name, confidence=confidence)
+        found = monitor(nlp, read_text_docs(path, nlp, print_note), since, name)
         if not found.n_docs:
             raise ValueError(f"{path}: has no texts; expected new documents")
         since = found.watch

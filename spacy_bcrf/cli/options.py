@@ -1,6 +1,7 @@
 """Arguments and options that several commands have."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,8 @@ import typer
 from spacy.cli._util import Arg, Opt
 
 from spacy_bcrf.corpora.convert import check_language
+from spacy_bcrf.corpora.make_doc import Align
+from spacy_bcrf.corpora.tokenization import TokenizerChoice, TokenizerName
 
 
 def read_language(lang: str) -> str:
@@ -19,7 +22,7 @@ def read_language(lang: str) -> str:
 
 
 Model = Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")]
-Gold = Annotated[Path, Arg(help="Annotated documents outside of the training data, .spacy")]
+GoldCorpus = Annotated[Path, Arg(help="Annotated documents outside of the training data, .spacy")]
 TrainingConfig = Annotated[Path, Arg(help="Training config", exists=True, dir_okay=False)]
 Code = Annotated[Path | None, Opt("--code", "-c", help="Python file with registered functions")]
 PipeName = Annotated[str | None, Opt("--pipe", "-p", help="Component (default: the only one)")]
@@ -27,9 +30,24 @@ PipeNames = Annotated[
     list[str] | None, Opt("--pipe", "-p", help="Component. Repeatable (default: all of spacy-bcrf)")
 ]
 GpuId = Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")]
-Seed = Annotated[int, Opt("--seed", help="Random seed", min=0)]
 _LANGUAGE = "Language of tokenizer and of spaces between words"
 Lang = Annotated[str, Opt("--lang", "-l", callback=read_language, help=_LANGUAGE)]
+TextTokenizer = Annotated[TokenizerName, Opt("--tokenizer", help="Of texts, as for `convert`")]
+Tokenizer = Annotated[
+    TokenizerChoice,
+    Opt(
+        help="Of texts: the language's; split: its tokens in letters, digits, single other "
+        "characters; auto: split if it keeps spans that cut tokens"
+    ),
+]
+CutSpans = Annotated[
+    Align,
+    Opt(
+        "--align",
+        help="Spans that cut tokens: strict leaves them out as missing; contract, expand move "
+        "them to whole tokens; split splits tokens",
+    ),
+]
 Work = Annotated[
     Path | None,
     Opt(help="Folder that keeps finished parts (default: beside the output until the end)"),
@@ -44,7 +62,7 @@ Force = Annotated[bool, Opt("--force", "-F", help="Replace a config, and .spacy 
 Passes = Annotated[int, Opt("--passes", help="Passes over the documents", min=1)]
 
 
-def read_labels(option: str | None) -> list[str] | None:
+def parse_labels(option: str | None) -> list[str] | None:
     """Read labels from a list with commas, or a file of lines or JSON. ValueError if none."""
     if option is None:
         return None
@@ -66,3 +84,14 @@ def read_labels(option: str | None) -> list[str] | None:
     if not labels:
         raise ValueError(f"{option}: no labels; expected a list with commas, or a file")
     return labels
+
+
+def read_pairs(option: str, values: Iterable[str], example: str) -> list[tuple[str, str]]:
+    """Read values such as `PER=people.txt`. ValueError names a wrong one, and an example."""
+    pairs = []
+    for value in values:
+        name, _, given = (part.strip() for part in value.partition("="))
+        if not (name and given):
+            raise ValueError(f"{option} {value}: expected a pair such as {example}")
+        pairs.append((name, given))
+    return pairs

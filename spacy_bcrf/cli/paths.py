@@ -2,34 +2,20 @@
 
 import json
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import typer
-from spacy.tokens import Doc
-from spacy.vocab import Vocab
+from tqdm import tqdm
 
-from bcrf.io.atomic import is_stream, replacing, write_text
+from bcrf.io.atomic import check_replaced, is_stream, replacing, write_text
 from bcrf.io.extras import require
-from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.corpora.doc_files import find_files, read_docs
 
 PIPELINE_FILES = ("config.cfg", "meta.json")
-
-
-def read_corpus(corpus: Path) -> Iterator[Doc]:
-    """Yield the documents of a .spacy file or of a folder of them, in their own vocabulary."""
-    set_extensions()
-    return read_docs(corpus, Vocab())
-
-
-def check_corpus(corpus: Path) -> None:
-    """Raise ValueError for a corpus that is neither a .spacy file nor a folder of them."""
-    for file in find_files(corpus):
-        if file.suffix != ".spacy":
-            raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
 
 
 @contextmanager
@@ -50,27 +36,31 @@ def keep_parts(work: Path | None, output: Path, kind: str) -> Iterator[Path]:
         shutil.rmtree(hidden, ignore_errors=True)
 
 
+class Existing(Enum):
+    """What a command does with a file that exists: a note, an error, or nothing."""
+
+    NOTE = "a note names it, before the command begins its work"
+    KEEP = "it is an error, as for configs, which people edit"
+    REPLACE = "the command resumes from the file, or has --force"
+
+
+def keep_unless(force: bool) -> Existing:
+    return Existing.REPLACE if force else Existing.KEEP
+
+
 def check_output_file(
-    path: Path | None, suffixes: str, *inputs: Path | None, keep: bool | None = None
+    path: Path | None, suffixes: str, *inputs: Path | None, existing: Existing = Existing.NOTE
 ) -> None:
     """Raise ValueError for a file to write that is a folder, one of the inputs or of a pipeline.
 
     Also for a name of another kind. A new file can have no suffix, a device and a pipe any name.
 
     path, inputs: None if they are not given. suffixes: of the files that the command writes, with
-    spaces between. inputs: files, also other outputs, and folders of input files. keep: whether
-    a file that exists is an error, as for configs, which people edit. None: a note names it, before
-    the command begins its work. False: it goes on from the file, or has --force.
+    spaces between. inputs: files, also other outputs, and folders of input files.
     """
     if path is None:
         return
-    if path.is_dir():
-        raise ValueError(f"{path}: expected the name of a file to write, this is a folder")
-    target = path.resolve()
-    for given in filter(None, inputs):
-        source = given.resolve()
-        if target == source or (source.is_dir() and source in target.parents):
-            raise ValueError(f"{path}: would replace the input {given}; expected another file")
+    check_replaced(path, *filter(None, inputs))
     if is_stream(path):
         return
     kinds = suffixes.split()
@@ -79,9 +69,9 @@ def check_output_file(
     if path.name in PIPELINE_FILES and (path.parent / "meta.json").is_file():
         raise ValueError(f"{path}: is a file of a pipeline; expected a file in another folder")
     if path.exists():
-        if keep:
+        if existing is Existing.KEEP:
             raise ValueError(f"{path} exists; expected another --output, or --force")
-        print_notes([f"{path} will be replaced"] * (keep is None))
+        print_notes([f"{path} will be replaced"] * (existing is Existing.NOTE))
 
 
 def write_report(path: Path, pages: Mapping[str, Callable[[], str]], values: Any) -> None:
@@ -114,6 +104,15 @@ def draw(found: Any, path: Path | None) -> None:
         typer.echo(f"drawn in {path}")
 
 
+def report_above_bars(message: str) -> None:
+    """Print a message to stderr, above the bars of a command that runs."""
+    tqdm.write(message, file=sys.stderr)
+
+
+def print_note(note: str) -> None:
+    typer.echo(f"Note: {note}", err=True)
+
+
 def print_notes(notes: Iterable[str]) -> None:
     for note in notes:
-        typer.echo(f"Note: {note}", err=True)
+        print_note(note)

@@ -1,157 +1,314 @@
 """`python -m spacy bcrf redact`"""
 
+from __future__ import annotations
+
 import secrets
 import signal
 import sys
-from codecs import getincrementaldecoder
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from functools import partial
-from itertools import tee
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from spacy.cli._util import Arg, Opt
+from spacy.cli._util import Arg, Opt, setup_gpu
 from spacy.language import Language
+from spacy.tokens import Doc
 
-from bcrf.io.text import explain_utf8
+from bcrf.chain.potentials import counted
+from spacy_bcrf.privacy.replacer import Style
+from spacy_bcrf.readers.doc_files import check_corpus
 
+from .annotate_cli import FAILED_DOCUMENTS
 from .errors import spacy_command
 from .options import GpuId, PipeName
-from .paths import check_corpus, check_output_file, print_notes, write_json_lines, write_report
+from .paths import check_output_file, print_note, print_notes, write_json_lines, write_report
+from .pieces import read_key, read_pieces, write_piece
 
-Style = Literal["label", "surrogate", "mask"]
+if TYPE_CHECKING:
+    from spacy_bcrf.privacy.redact import Redacted
+    from spacy_bcrf.privacy.vault import OpenVault
+
 MOST = 0.5
 """The replaced share of the characters above which a note says so."""
+SHOWN = 10
+"""Most failed texts with a note each."""
+END_SECONDS = 5.0
+"""Longest time for the last words of a stream."""
+
+Texts = Annotated[
+    list[str] | None,
+    Arg(
+        help="Files, folders, globs and URLs: .txt, .json, .jsonl, .csv, .tsv, .html, .md, .log; "
+        "also .parquet and .spacy with --output X.jsonl"
+    ),
+]
+Output = Annotated[
+    Path | None,
+    Opt(
+        "--output",
+        "-o",
+        help="Folder, or file of the input's suffix: files keep their format. Or .jsonl: id, text "
+        "and replaced spans of each text",
+    ),
+]
+StyleName = Annotated[
+    Style,
+    Opt(
+        help="label: [PERSON]. surrogate: other words of the same form. mask: Xxx ##. numbered: "
+        "[PERSON_1]. shifted: dates move by days, others as surrogate"
+    ),
+]
+PromiseName = Annotated[
+    str | None, Opt(help="Promise that the pipeline ships, such as covered (default: its own)")
+]
+KeyFile = Annotated[
+    Path | None, Opt(help="File with a secret: equal surrogates, and an encrypted vault")
+]
+VaultFile = Annotated[
+    Path | None, Opt(help="With --style numbered: file of the originals, for `restore`")
+]
+Fields = Annotated[
+    list[str] | None,
+    Opt(help="Field to redact of JSON or CSV, such as user.name. Repeatable (default: all)"),
+]
+MaxLag = Annotated[
+    int | None,
+    Opt(help="With --stream: most tokens that wait; then uncertain spans are replaced", min=1),
+]
 
 
 def redact_cli(
     model: Annotated[str, Arg(help="Trained pipeline with a promise of recall")],
-    texts: Annotated[Path | None, Arg(help=".txt, .jsonl, .csv, .tsv, .parquet or .spacy")] = None,
-    output: Annotated[Path | None, Opt("--output", "-o", help="JSON lines to write")] = None,
-    style: Annotated[
-        Style, Opt(help="label: [PERSON]. surrogate: other words of the same form. mask: Xxx ##")
-    ] = "label",
+    texts: Texts = None,
+    output: Output = None,
+    style: StyleName = "label",
     threshold: Annotated[float | None, Opt(help="Least probability (default: promise's)")] = None,
-    key: Annotated[Path | None, Opt(help="File with a secret, for equal surrogates")] = None,
+    promise: PromiseName = None,
+    key: KeyFile = None,
+    vault: VaultFile = None,
+    fields: Fields = None,
+    text_column: Annotated[str, Opt(help="Column or key of the text")] = "text",
+    id_column: Annotated[str, Opt(help="Column or key of the id (none: file and line)")] = "id",
+    lines: Annotated[
+        bool, Opt("--lines", help="A .txt file has a text in each line (default: is one text)")
+    ] = False,
+    n_process: Annotated[int, Opt("--n-process", "-n", help="Processes", min=1)] = 1,
     report: Annotated[Path | None, Opt(help="Leaks of gold spans in TEXTS, .html or .json")] = None,
     stream: Annotated[
         bool, Opt("--stream", help="Read one text from stdin as it arrives, and write it to stdout")
     ] = False,
-    max_lag: Annotated[
-        int | None,
-        Opt(help="With --stream: most tokens that wait; then uncertain spans are replaced", min=1),
-    ] = None,
+    max_lag: MaxLag = None,
     pipe: PipeName = None,
     gpu_id: GpuId = -1,
 ) -> str | None:
     """
     Replace the spans of a recall promise in texts, and their further occurrences.
-    Writes one JSON object for each text, with its id, the new text, and the replaced spans.
+    The same command resumes a run that was stopped.
     With --report, it measures what the output has of the gold spans of a .spacy corpus and of the
     found strings, by label, character and document, and the reached recall beside the promised one.
-    With --stream, it writes a text as it arrives, equal to the redacted whole text but for repeats
-    of found strings: it replaces them, and labels them, by what it has found before.
+    With --stream, it writes a text as it arrives, equal to the redacted whole text except repeats
+    of found strings: it replaces and labels them by what it has found before. With --style shifted,
+    its dates move by other days.
     No software finds all personal data. Read a sample of the output.
     """
-    from spacy_bcrf.analysis.control.thresholds import ASSUMPTION, measure_promises, show_reached
-    from spacy_bcrf.analysis.loading import make_examples, make_input, note_fitted
-    from spacy_bcrf.analysis.redact import Redacted, find_promise, measure_leaks, redact
+    from spacy_bcrf.corpora.texts import TextColumns
+    from spacy_bcrf.privacy.redact_files import KEPT
+    from spacy_bcrf.privacy.vault import OpenVault
 
-    from .labeler import load_labeler, read_gold
-    from .pages import render
-    from .text_docs import read_text_records
-
-    options: Any = {"style": style, "threshold": threshold, "key": _read_key(key)}
-    check = partial(find_promise, threshold=threshold)
+    _check_choices(threshold, promise, vault, style, stream, texts, output, report)
+    secret = None if key is None else read_key(key)
+    chosen: Any = {"style": style, "threshold": threshold, "promise": promise}
+    setup_gpu(gpu_id, silent=True)
     if stream:
-        if not (texts is output is report is None):
-            raise ValueError(
-                "--stream takes no TEXTS, --output and --report: it redacts stdin to stdout"
-            )
-        nlp, name, _ = load_labeler(model, pipe, gpu_id, check=check)
-        _redact_stdin(nlp, name, max_lag=max_lag, **options)
+        _redact_stdin(model, pipe, OpenVault(vault, secret), max_lag=max_lag, key=secret, **chosen)
         return None
-    if texts is None or output is None:
-        raise ValueError("expected TEXTS and --output, or --stream")
     if max_lag is not None:
         raise ValueError("--max-lag needs --stream: with TEXTS, no token waits")
-    check_output_file(output, ".jsonl .json", texts, key)
-    check_output_file(report, ".html .json", texts, key, output)
+    if texts is None or output is None:
+        raise ValueError("expected TEXTS and --output, or --stream")
+    inputs = [path for path in map(Path, texts) if path.exists()]
+    if output.suffix and not output.is_dir():
+        check_output_file(output, " ".join(KEPT), *inputs, key, vault)
     if report is not None:
-        check_corpus(texts)
-    nlp, name, labeler = load_labeler(model, pipe, gpu_id, check=check)
-    names = ", ".join(sorted({*labeler.labels} - {*check(name, labeler).labels}))
-    print_notes([f"no promise for {names}: not replaced. Give --threshold"] * bool(names))
-    gold = read_gold(nlp, texts) if report is not None else []
-    kept: list[Redacted] = []
-    n: Counter[str] = Counter()
+        check_output_file(report, ".html .json", *inputs, key, output, vault)
+        opened = OpenVault(vault, secret)
+        return _redact_gold(model, pipe, Path(texts[0]), output, report, opened, secret, **chosen)
+    columns = TextColumns(text_column, id_column, whole_files=not lines)
+    more = {
+        "vault": vault,
+        "vault_key": secret,
+        "columns": columns,
+        "fields": fields,
+        "n_processes": n_process,
+    }
+    return _redact_files(model, pipe, texts, output, key=secret, **chosen, **more)
 
-    def replace() -> Iterator[dict[str, Any]]:
-        given: Iterable[Any] = ((i, make_input(nlp, doc)) for i, doc in enumerate(gold))
-        if report is None:
-            given = ((record.id, doc) for record, doc in read_text_records(texts, nlp))
-        ids, docs = tee(given)  # `redact` reads a batch ahead
-        redacted = redact(nlp, (doc for _, doc in docs), name, **options)
-        for (text_id, _), found in zip(ids, redacted, strict=True):
-            n.update(texts=1, spans=len(found.spans), left=len(found.left))
-            n["replaced"] += sum(region.end - region.start for region in found.regions)
-            n["written"] += sum(span.end - span.start for span in found.spans)
-            n["characters"] += len(found.text)
-            if report is not None:
-                kept.append(found)
-            yield {"id": text_id, **found.to_json()}
-        if not n["texts"]:
-            raise ValueError(f"{texts}: has no texts")
 
-    write_json_lines(output, replace())
-    typer.echo(f"{n['texts']:,} texts with {n['spans']:,} replacements written to {output}")
-    left = f"found strings still stand at {n['left']:,} places, where they are improbable"
+def _check_choices(
+    threshold: float | None,
+    promise: str | None,
+    vault: Path | None,
+    style: Style,
+    stream: bool,
+    *files: object,
+) -> None:
+    if threshold is not None and promise is not None:
+        raise ValueError("expected --threshold or --promise, got both")
+    if vault is not None and style != "numbered":
+        raise ValueError("--vault needs --style numbered: other styles cannot be undone")
+    if stream and any(file is not None for file in files):
+        raise ValueError(
+            "--stream takes no TEXTS, --output and --report: it redacts stdin to stdout"
+        )
+
+
+def _redact_files(
+    model: str, pipe: str | None, texts: list[str], output: Path, **options: Any
+) -> str:
+    from spacy_bcrf.privacy.redact_files import redact_files
+    from spacy_bcrf.promises.control import ASSUMPTION
+
+    counts, failures = redact_files(model, texts, output, pipe=pipe, report=print_note, **options)
+    _show_counts(counts, output)
+    threshold = options["threshold"]
+    print_notes([ASSUMPTION] * (threshold is None))
+    if failures:
+        print_notes(f"text {one.id}: {one.reason}. It is not written" for one in failures[:SHOWN])
+        typer.echo(f"{len(failures):,} texts failed and are not written", err=True)
+        raise typer.Exit(FAILED_DOCUMENTS)
+    gold = output.with_name(f"gold-{output.stem}.jsonl")
+    gold_run = "redact", model, "GOLD.spacy", "--output", gold
+    return spacy_command("bcrf", *gold_run, report="leaks.html", threshold=threshold, pipe=pipe)
+
+
+def _redact_gold(
+    model: str,
+    pipe: str | None,
+    corpus: Path,
+    output: Path,
+    report: Path,
+    opened: OpenVault,
+    key: bytes | None,
+    **chosen: Any,
+) -> str:
+    """Redact a gold corpus, and report the leaks."""
+    from spacy_bcrf.corpora.time_limit import watch_tokenizer
+    from spacy_bcrf.loading import load_pipeline, make_input, read_gold_docs
+    from spacy_bcrf.privacy.recall_promise import choose_promise, note_unpromised
+    from spacy_bcrf.privacy.redact import redact
+    from spacy_bcrf.promises.control import ASSUMPTION
+    from spacy_bcrf.promises.kinds import note_kinds
+
+    check_corpus(corpus)
+    nlp = load_pipeline(model)
+    watch_tokenizer(nlp)
+    threshold = chosen["threshold"]
+    name, labeler, found = choose_promise(nlp, pipe, threshold, chosen["promise"], model)
+    note_unpromised(labeler, found, print_note)
+    gold = read_gold_docs(nlp, corpus)
+    options: Any = {"key": key or secrets.token_bytes(32), "vault": opened.vault, **chosen}
+    docs = (make_input(nlp, doc) for doc in gold)
+    redacted = list(redact(nlp, docs, name, **options))
+    opened.save()
+    counts: Counter[str] = Counter()
+    for one in redacted:
+        counts.update(one.counts())
+    records = ({"id": i, **one.to_json()} for i, one in enumerate(redacted))
+    write_json_lines(output, records)
+    _show_counts(counts, output)
+    title = f"Leaks in {corpus}: {name} of {model}"
+    _write_leaks(nlp, name, gold, redacted, report, title, has_promise=threshold is None)
+    if threshold is None:
+        print_notes(note_kinds(nlp, name, chosen["promise"], [doc.text for doc in gold]))
+        print_notes([ASSUMPTION])
+    return f"open {report}"
+
+
+def _show_counts(n: Counter[str], output: Path) -> None:
+    """Print counts, and notes about found strings that stay and a large replaced share."""
+    spans = counted(n["spans"], "replacement")
+    typer.echo(f"{counted(n['texts'], 'text')} with {spans} written to {output}")
+    left = f"found strings still stand at {counted(n['left'], 'place')} where they are improbable"
     print_notes([left] * bool(n["left"]))
     share = n["replaced"] / max(1, n["replaced"] + n["characters"] - n["written"])
     most = f"{share:.0%} of the characters are replaced: promise less, or give a higher --threshold"
     print_notes([most] * (share > MOST))
-    if report is not None:
-        leaks = measure_leaks(gold, kept, spans_key=labeler.codec.settings.get("spans_key"))
-        title = f"Leaks of {name} of {model} in {texts}"
-        examples = make_examples(nlp, name, gold)
-        promises = [] if threshold is not None else measure_promises(labeler, examples)
-        reached = list(map(show_reached, promises))
-        print_notes(note_fitted(labeler, gold) if promises else ())
-        page = partial(render, "redaction.html", title=title, report=leaks, reached=reached)
-        write_report(report, {".html": page}, {**leaks.to_json(), "promises": promises})
-        typer.echo("\n".join([*leaks.lines(), *reached, f"{report}: {leaks!r}"]))
-    print_notes([ASSUMPTION] * (threshold is None))
-    if report is not None:
-        return f"open {report}"
-    gold_run = "redact", model, "GOLD.spacy", "--output", output.with_name(f"gold-{output.name}")
-    return spacy_command("bcrf", *gold_run, report="leaks.html", threshold=threshold, pipe=pipe)
 
 
-def _read_key(path: Path | None) -> bytes:
-    secret = secrets.token_bytes(32) if path is None else path.read_bytes().strip()
-    if not secret:
-        raise ValueError(f"{path}: is empty; expected a secret, such as 32 random characters")
-    return secret
+def _write_leaks(
+    nlp: Language,
+    name: str,
+    gold: Sequence[Doc],
+    redacted: Sequence[Redacted],
+    report: Path,
+    title: str,
+    has_promise: bool,
+) -> None:
+    """Measure the leaks of gold spans and the reached recall, write them and print them.
+
+    Copies of a text count once.
+    """
+    from spacy_bcrf.loading import make_examples
+    from spacy_bcrf.privacy.leaks import measure_leaks
+    from spacy_bcrf.promises.control import measure_promises, show_reached
+    from spacy_bcrf.promises.seen import drop_copies, find_first, note_fitted
+    from spacy_bcrf.serve.pages import render
+
+    labeler: Any = nlp.get_pipe(name)
+    print_notes(drop_copies(gold)[1])
+    first = find_first(gold)
+    gold, redacted = [gold[i] for i in first], [redacted[i] for i in first]
+    leaks = measure_leaks(gold, redacted, spans_key=labeler.codec.settings.get("spans_key"))
+    examples = make_examples(nlp, name, gold)
+    promises = measure_promises(labeler, examples) if has_promise else []
+    reached = list(map(show_reached, promises))
+    print_notes(note_fitted(labeler, gold) if promises else ())
+    page = partial(render, "redaction.html", title=title, report=leaks, reached=reached)
+    write_report(report, {".html": page}, {**leaks.to_json(), "promises": promises})
+    typer.echo("\n".join([*leaks.lines(), *reached, f"{report}: {leaks!r}"]))
 
 
-def _redact_stdin(nlp: Language, pipe: str, **options: Any) -> None:
+def _redact_stdin(
+    model: str, pipe: str | None, opened: OpenVault, key: bytes | None, **options: Any
+) -> None:
     """Replace the spans of a recall promise in the standard input, which is one text.
 
-    options: see `RedactionStream`. At bad UTF-8 or a signal, it finishes the text before.
+    options: see `RedactionStream`. At bad UTF-8, a signal, or a piece that takes the tokenizer more
+    than SECONDS, it finishes the text before.
     """
-    from spacy_bcrf.analysis.control.thresholds import ASSUMPTION
-    from spacy_bcrf.analysis.redact_stream import RedactionStream
+    from spacy_bcrf.corpora.time_limit import (
+        SECONDS,
+        TookTooLongError,
+        time_limit,
+        watch_tokenizer,
+    )
+    from spacy_bcrf.loading import load_pipeline
+    from spacy_bcrf.privacy.redact_stream import RedactionStream
+    from spacy_bcrf.promises.control import ASSUMPTION
 
-    stream = RedactionStream(nlp, pipe, **options)
+    nlp = load_pipeline(model)
+    watch_tokenizer(nlp)
+    key = key or secrets.token_bytes(32)
+    stream = RedactionStream(nlp, pipe, key=key, vault=opened.vault, **options)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # kill ends it as Ctrl-C does
     try:
-        for piece in _read(sys.stdin.buffer):
-            _write(stream.feed(piece))
+        for piece in read_pieces(sys.stdin.buffer):
+            with time_limit(SECONDS):
+                new = stream.feed(piece)
+            opened.save()
+            write_piece(new)
+    except TookTooLongError as error:
+        raise ValueError(f"a piece of standard input {error}; the text ends before it") from None
     finally:
-        rest, report = stream.close()
-        _write(rest)
+        try:
+            with time_limit(END_SECONDS):
+                rest, report = stream.close()
+        except TookTooLongError:
+            raise ValueError("the last word is too long, and is not written") from None
+        opened.save()
+        write_piece(rest)
         if report.redacted.text[-1:] not in ("", "\n"):
             typer.echo(err=True)  # messages start on a line of their own
     redacted, late, forced = report
@@ -163,23 +320,3 @@ def _redact_stdin(nlp: Language, pipe: str, **options: Any) -> None:
     ]
     print_notes([note.format(n) for n, note in notes if n])
     print_notes([ASSUMPTION] * (options["threshold"] is None))
-
-
-def _read(file: BinaryIO) -> Iterator[str]:
-    """Yield the text as it arrives. ValueError naming the first byte that is no UTF-8."""
-    decoder, n = getincrementaldecoder("utf8")(), 0
-    read: Any = getattr(file, "read1", file.read)
-    part = b" "
-    while part:
-        n += len(part := read(1 << 16))
-        try:
-            yield decoder.decode(part, final=not part)
-        except UnicodeDecodeError as error:
-            yield error.object[: error.start].decode()
-            raise ValueError(f"standard input {explain_utf8(error, n)}") from None
-
-
-def _write(text: str) -> None:
-    if text:
-        sys.stdout.buffer.write(text.encode())
-        sys.stdout.buffer.flush()

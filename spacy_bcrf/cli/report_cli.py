@@ -7,19 +7,19 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Opt
 
+from spacy_bcrf.readers.doc_files import check_corpus
+
 from .errors import spacy_command
-from .options import Gold, GpuId, Model, PipeName, Seed
-from .paths import check_corpus, check_output_file, print_notes, write_report
+from .options import GoldCorpus, GpuId, Model, PipeName
+from .paths import check_output_file, print_notes, write_report
 
 
 def report_cli(
     model: Model,
-    test: Gold,
+    test: GoldCorpus,
     output: Annotated[list[Path], Opt("--output", "-o", help=".html, .md or .json. Repeatable")],
     against: Annotated[str | None, Opt(help="Another pipeline with this annotation")] = None,
     pipe: PipeName = None,
-    resamples: Annotated[int, Opt(help="Bootstrap samples and random swaps", min=100)] = 2000,
-    seed: Seed = 0,
     gpu_id: GpuId = -1,
 ) -> str:
     """
@@ -28,11 +28,12 @@ def report_cli(
     With --against, the differences from another pipeline and their significance. Writes one HTML
     page that needs no network, JSON, or Markdown for a model card.
     """
-    from spacy_bcrf.analysis.loading import load_pipeline, note_trained
-    from spacy_bcrf.analysis.report import report
+    from spacy_bcrf.judging.report import report
+    from spacy_bcrf.loading import load_pipeline, read_gold_docs
+    from spacy_bcrf.promises.seen import note_trained
+    from spacy_bcrf.serve.pages.report_page import report_markdown, report_page
 
-    from .labeler import load_labeler, read_gold
-    from .pages.report_page import report_markdown, report_page
+    from .labeler import load_labeler
 
     for path in output:
         check_output_file(path, ".html .md .json", test)
@@ -40,8 +41,8 @@ def report_cli(
     nlp, name, _ = load_labeler(model, pipe, gpu_id)
     other = None if against is None else load_pipeline(against)
     names = model, str(against), str(test)
-    gold = read_gold(nlp, test)
-    found = report(nlp, gold, name, against=other, resamples=resamples, seed=seed, names=names)
+    gold = read_gold_docs(nlp, test)
+    found = report(nlp, gold, name, against=other, names=names)
     pages = {".html": partial(report_page, found.values)}
     pages[".md"] = partial(report_markdown, found.values)
     for path in output:

@@ -7,14 +7,16 @@ from typing import Any
 
 from spacy.attrs import ENT_IOB  # type: ignore[import-not-found]
 
+from bcrf.chain.potentials import counted
 from bcrf.io.text import CorpusError
 
 from .make_doc import Made
 from .record import Record
+from .tokenization import TokenFit, TokenizerName
 
 
 @dataclass
-class Counts:
+class CorpusCounts:
     """Numbers of records and of their annotation.
 
     A record is a sentence of columns, an object of JSON, or a document of brat. used: records in
@@ -25,7 +27,7 @@ class Counts:
     tags, pos: tokens with these values. unknown_spaces: documents for which neither the file nor
     the language says. scheme: of the entity tags, which the `repaired` tags violate; empty without
     tags. assumed_outside: words without an entity tag that became O. others: further contents that
-    a Doc cannot have, by kind.
+    a Doc cannot have, by kind. tokenizer: of texts. fit: of the spans to tokens, if it was chosen.
     """
 
     unit: str = "records"
@@ -52,15 +54,20 @@ class Counts:
     repaired: int = 0
     assumed_outside: int = 0
     others: Counter[str] = field(default_factory=Counter)
+    tokenizer: TokenizerName = "language"
+    fit: TokenFit = field(default_factory=TokenFit)
 
     @property
     def records(self) -> int:
         return self.used + self.ignored.total() + self.skipped.total()
 
     @property
+    def kept_spans(self) -> int:
+        return self.entities + self.ambiguous + self.rejected + self.repeated
+
+    @property
     def spans(self) -> int:
-        found = self.entities + self.ambiguous + self.rejected + self.repeated
-        return found + self.left_out.total() + self.ignored_spans + self.skipped_spans
+        return self.kept_spans + self.left_out.total() + self.ignored_spans + self.skipped_spans
 
     def add(self, record: Record, made: Made, spans_key: str | None) -> None:
         doc = made.doc
@@ -110,7 +117,7 @@ class Counts:
         }
         summed = " + ".join(f"{n:,} {what}" for what, n in spans.items() if n)
         ignored, skipped = (
-            f" + {found.total():,} {what}{_reasons(found)}" * bool(found)
+            f" + {found.total():,} {what}{_reasons(found)}" * bool(found.total())
             for found, what in ((self.ignored, "ignored"), (self.skipped, "left out"))
         )
         repaired = f", {self.repaired:,} of them repaired" * bool(self.repaired)
@@ -127,10 +134,10 @@ class Counts:
         }
         return "; ".join(
             [
-                f"{self.records:,} {self.unit} read = {self.used:,} in {self.docs:,} docs"
-                f"{ignored}{skipped}",
-                f"{self.spans:,} spans = {summed}" if summed else "no spans",
-                f"{self.tokens:,} tokens"
+                f"{counted(self.records, self.unit.removesuffix('s'))} read = {self.used:,} in "
+                f"{counted(self.docs, 'doc')}{ignored}{skipped}",
+                f"{counted(self.spans, 'span')} = {summed}" if summed else "no spans",
+                counted(self.tokens, "token")
                 + f", {self.missing:,} of them without entity annotation" * bool(self.missing),
                 *[scheme] * bool(self.scheme),
                 *(f"{n:,} {what}" for what, n in more.items() if n),
@@ -148,7 +155,7 @@ MAX_PLACES = 5
 """Largest number of places of equal problems, and of spans that are left out for one reason."""
 
 
-class Problems:
+class ProblemLog:
     """The first MAX_REPORTS different problems with places. fatal: a file cannot be read."""
 
     def __init__(self) -> None:
@@ -158,7 +165,7 @@ class Problems:
         self.fatal = False
 
     def add(self, message: str, n: int = 1, kind: str | None = None) -> None:
-        """Count a problem of n records: `PLACE: PROBLEM`. Of a kind, MAX_PLACES are named."""
+        """Count a problem of n records: `PLACE: PROBLEM`. MAX_PLACES of a kind are named."""
         place, _, problem = message.partition(": ")
         if kind is not None:
             self._n_equal[kind] += 1

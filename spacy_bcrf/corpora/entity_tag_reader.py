@@ -32,7 +32,7 @@ SCHEMES = tuple(_ENCODE)
 """Schemes of entity tags in files. "auto" takes the first of several with the fewest repairs."""
 
 
-_NO_LABEL = re.compile(r"^O$|\|([BILUES]-|O$)")
+_NO_LABEL = re.compile(r"^O$|[|,;/+#& ]([BILUESMW][-_:]|O$)")
 """No label of an entity: O, and several tags in one column."""
 
 

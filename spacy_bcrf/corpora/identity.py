@@ -32,8 +32,8 @@ def keep_identity(path: Path, identity: Mapping[str, Any]) -> None:
 def keep_part(path: Path | None, make: Callable[[], Any], read: Callable[[Any], T]) -> T:
     """Return a part of a run that an earlier call finished, or make it and keep it.
 
-    path: of the part, in a folder of `keep_identity`; None keeps nothing. make: returns its JSON
-    values. read: returns the part of these. CorpusError for a damaged file.
+    path: file of the part, in a folder of `keep_identity`; None keeps nothing. make: returns its
+    JSON values. read: returns the part of these. CorpusError for a damaged file.
     """
     if path is not None and path.exists():
         try:

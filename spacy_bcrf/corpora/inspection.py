@@ -9,14 +9,14 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_bcrf.annotation import partial
-from spacy_bcrf.annotation.arrays import doc_lengths, read_doc
+from spacy_bcrf.annotation.arrays import doc_lengths, read_doc_attributes
 from spacy_bcrf.sparse.two_pass import are_long
 
 T = TypeVar("T")
 
 
 @dataclass
-class Tags:
+class TagCounts:
     """Counts for one token attribute. allowed: tokens with several allowed values."""
 
     values: Counter[int] = field(default_factory=Counter)
@@ -39,7 +39,9 @@ class Inspection:
     inside: int = 0
     outside: int = 0
     labels: set[str] = field(default_factory=set)
-    tags: dict[str, Tags] = field(default_factory=lambda: {"tag": Tags(), "pos": Tags()})
+    tags: dict[str, TagCounts] = field(
+        default_factory=lambda: {"tag": TagCounts(), "pos": TagCounts()}
+    )
     groups: dict[str, Counter[str]] = field(default_factory=dict)
 
     @property
@@ -50,10 +52,10 @@ class Inspection:
     def add(self, doc: Doc) -> None:
         self.docs += 1
         self.tokens += len(doc)
-        if are_long(read_doc(doc, [ORTH])[:, 0], doc_lengths([doc]))[0]:
+        if are_long(read_doc_attributes(doc, [ORTH])[:, 0], doc_lengths([doc]))[0]:
             self.with_context += len(doc)
         for name, attribute in (("tag", TAG), ("pos", POS)):
-            values = Counter(read_doc(doc, (attribute,))[:, 0].tolist())
+            values = Counter(read_doc_attributes(doc, (attribute,))[:, 0].tolist())
             self.tags[name].missing += values.pop(0, 0)
             self.tags[name].values.update(values)
         self.tags["tag"].allowed += len(_only(*partial.read_allowed_tags([Example(doc, doc)]), {}))
@@ -61,7 +63,7 @@ class Inspection:
         for key in doc.spans.keys() - {*keys}:
             of_group = (span.label_ for span in doc.spans[key])
             self.groups.setdefault(key, Counter()).update(of_group)
-        iob, types = read_doc(doc, (ENT_IOB, ENT_TYPE)).T
+        iob, types = read_doc_attributes(doc, (ENT_IOB, ENT_TYPE)).T
         self.inside += int(((iob == 1) | (iob == 3)).sum())
         self.outside += int((iob == 2).sum())
         found = _only(
@@ -69,7 +71,7 @@ class Inspection:
             partial.PartialAnnotation(),
         )
         self.labels.update(doc.vocab.strings[label] for label in {*types.tolist()} - {0})
-        self.labels |= partial.find_labels(doc, keys) | (found.annotated_labels or set())
+        self.labels |= partial.find_partial_labels(doc, keys) | (found.annotated_labels or set())
         self.has_entities |= bool(
             self.labels or iob.any() or found.allowed or found.ambiguous or found.incorrect
         )

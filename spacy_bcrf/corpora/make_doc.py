@@ -11,6 +11,7 @@ from spacy.vocab import Vocab
 
 from bcrf.io.json_objects import Problem
 from spacy_bcrf.annotation.extensions import set_extensions
+from spacy_bcrf.annotation.misaligned import MisalignedSpan, add_misaligned
 from spacy_bcrf.annotation.partial import AMBIGUOUS, INCORRECT, Bounds
 
 from .record import Record, RecordSpan
@@ -55,8 +56,9 @@ def make_doc(
     nlp: of texts without tokens. spans_key: the group of the spans, which may overlap; None for
     entities. align: for spans that cut tokens. Problem if the tokens are not in the text. A span
     that does not fit is left out, and its tokens are missing; in a span group, it may be there or
-    not. Of overlapping entities the longest stays, then the first. A span that is both an entity
-    and rejected is left out.
+    not. A span of one label that cuts tokens is kept beside them, see `annotation.misaligned`. If
+    entities overlap, the longest stays, then the first. A span that is both an entity and
+    rejected is left out.
     """
     doc = tokenize(record, nlp)
     if align == "split" and record.text is not None:
@@ -94,6 +96,8 @@ def make_doc(
     if labels is not None:
         set_extensions()
         doc._.annotated_labels = labels
+    for misaligned in placing.misaligned:
+        add_misaligned(doc, misaligned, spans_key)
     counts = len(certain), len(ambiguous), len(rejected)
     return Made(doc, *counts, placing.left_out, placing.n_trimmed)
 
@@ -157,6 +161,7 @@ class _Placing:
         self.doc, self.record = doc, record
         self.in_tokens = record.text is None
         self.left_out: list[Problem] = []
+        self.misaligned: list[MisalignedSpan] = []
         self.n_trimmed = 0
         self.missing: dict[int, set[str]] = {}  # the labels that tokens may have; "" is any
         for start, end in record.missing:
@@ -174,6 +179,8 @@ class _Placing:
                     problem.args = (f"{problem}, or `convert --align` contract, expand or split",)
                     if miss:
                         self._miss(self._cover(trimmed), span.labels)
+                    if miss and len(span.labels) == 1:
+                        self.misaligned.append(MisalignedSpan(*trimmed[:2], *span.labels))
                 self.left_out.append(problem)
             else:
                 self.n_trimmed += trimmed != span

@@ -1,7 +1,7 @@
 """`Record`: a document and its annotation as a file has them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from bcrf.io.json_objects import Problem
@@ -28,7 +28,8 @@ class Record:
     entity of their labels. complete: whether tokens outside of all spans are O, not missing.
     missing: parts without annotation, in the unit of the spans. All (W,), spaces: whether a space
     follows, only without a text, None if unknown; tags, pos: values of `tag_` and `pos_`;
-    sent_starts: whether a word starts a sentence.
+    sent_starts: whether a word starts a sentence. is_answer: whether other records may have further
+    answers about the same text, as in Prodigy.
     """
 
     places: list[str]
@@ -43,10 +44,17 @@ class Record:
     tags: list[str | None] | None = None
     pos: list[str | None] | None = None
     sent_starts: list[bool] | None = None
+    is_answer: bool = False
 
     @property
     def n_spans(self) -> int:
         return len(self.spans) + len(self.rejected)
+
+    def drop_words(self) -> "Record":
+        """Return the record without the words of its text, if it has any, unless they have tags."""
+        if self.text is None or self.tags is not None or self.pos is not None:
+            return self
+        return replace(self, words=None, spaces=None, sent_starts=None)
 
     def trim(self, span: RecordSpan) -> RecordSpan:
         """Return the span without white space at its ends. Problem if it is white space."""

@@ -34,7 +34,7 @@ def make_path(name: str) -> Path:
         # Opening a file downloads it. The copy goes when the file is closed.
         path.client.file_cache_mode = cloudpathlib.enums.FileCacheMode.close_file
     except path_errors() as error:
-        raise ValueError(f"{name}: {describe(error)}") from None
+        raise ValueError(f"{name}: {describe_error(error)}") from None
     return path
 
 
@@ -68,7 +68,7 @@ def find_sizes(folder: Path) -> dict[Path, int]:
 
 
 def path_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions of reading and writing: OSError, and those of the clients of stores."""
+    """Return the exceptions of reading and writing: OSError, and exceptions of stores' clients."""
     found: list[type[Exception]] = [OSError]
     for module, names in _ERRORS.items():
         if module in sys.modules:
@@ -76,6 +76,6 @@ def path_errors() -> tuple[type[Exception], ...]:
     return tuple(found)
 
 
-def describe(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return the message of one of `path_errors`, without the number of an OSError."""
     return str(getattr(error, "strerror", None) or error)

@@ -1,13 +1,10 @@
 """`Sentence`: words and their tags, the output of all readers of column formats."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from bcrf.io.text import CorpusError, Line
-from bcrf.schemes import read_spans
-
-from .record import Record, RecordSpan
 
 UNSPACED = frozenset({"bo", "ja", "th", "zh"})
 """spaCy's languages that put no space between words."""
@@ -64,44 +61,3 @@ def align(words: Sequence[str], text: str) -> list[bool] | None:
     if end < len(text):
         return None
     return [*spaces[:-1], True]
-
-
-def make_records(sentences: Iterable[Sentence], n_sents: int, unspaced: bool) -> Iterator[Record]:
-    """Yield a record of each `n_sents` sentences, 0 for documents. unspaced: of the language."""
-    group: list[Sentence] = []
-    for sentence in sentences:
-        if unspaced:
-            sentence.spaces = sentence.spaces or [False] * len(sentence.words)
-        if group and (sentence.starts_document or len(group) == n_sents):
-            yield _join(group)
-            group = []
-        group.append(sentence)
-    if group:
-        yield _join(group)
-
-
-def _join(sentences: Sequence[Sentence]) -> Record:
-    words = [word for sentence in sentences for word in sentence.words]
-    layers = [
-        [tag for tags in layer for tag in tags]
-        for layer in zip(*([each.entities, *each.layers] for each in sentences), strict=True)
-    ]
-    missing = [i for i, tags in enumerate(zip(*layers, strict=True)) if None in tags]
-    spaces = None
-    if all(sentence.spaces for sentence in sentences):
-        # The text ends with the last word.
-        spaces = [space for sentence in sentences for space in sentence.spaces or ()]
-        spaces[-1] = False
-    complete = len(missing) < len(words)
-    return Record(
-        [f"{sentence.lines[0].path}:{sentence.lines[0].number}" for sentence in sentences],
-        None,
-        words,
-        [RecordSpan(a, b, (label,)) for tags in layers for a, b, label in read_spans(tags)],
-        complete=complete,
-        missing=[(i, i + 1) for i in missing] if complete else [],
-        spaces=spaces,
-        tags=[tag for sentence in sentences for tag in sentence.tags],
-        pos=[pos for sentence in sentences for pos in sentence.pos],
-        sent_starts=[i == 0 for sentence in sentences for i in range(len(sentence.words))],
-    )

@@ -9,6 +9,8 @@ from typing import Any
 
 from spacy.language import Language
 
+from spacy_bcrf.annotation.tokenizers import SplitTokenizer
+
 SECONDS = 60.0
 """The longest time of a command's tokenizer for a text."""
 
@@ -74,7 +76,10 @@ def watch_tokenizer(nlp: Language) -> None:
     The time of spaCy's tokenizer is quadratic in the prefixes and suffixes of a word: 16,000 open
     brackets take 20 s. It calls regular expressions, but no Python code, and so hears no signal.
     """
+    tokenizer: Any = nlp.tokenizer
+    while isinstance(tokenizer, SplitTokenizer):
+        tokenizer = tokenizer.tokenizer
     for name in _SEARCHES:
-        search = getattr(nlp.tokenizer, name, None)
+        search = getattr(tokenizer, name, None)
         if hasattr(search, "__self__") and not isinstance(search, _Search):
-            setattr(nlp.tokenizer, name, _Search(search))
+            setattr(tokenizer, name, _Search(search))

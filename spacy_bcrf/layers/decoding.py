@@ -11,6 +11,9 @@ from bcrf.kernels import Array
 Decoder = Callable[[Potentials], Array]
 """Potentials to tag ids, int32 (N,). A decoder never emits a labeling that -inf forbids."""
 
+F = "f"
+"""The decoder that needs spans and thresholds, which a component has."""
+
 DECODERS = {
     "viterbi": "the labeling with the highest score",
     "argmax": "the tag with the highest score at each token, without transitions",
@@ -20,6 +23,7 @@ DECODERS = {
     "sharpened potentials, as Corro et al. (2025) decode. Options, as in "
     "bcrf(10, relaxation=1.25, flow=mean): relaxation, a number or auto; flow, outgoing or mean",
     "mf(N)": "minimum Bayes risk under the marginals of MeanField(n_iter=N)",
+    F: "the spans with the largest sum of posterior - threshold, of a component of spans",
 }
 """Result of each decoder. If a result violates the hard constraints, the allowed labeling with the
 largest expected number of correct tags replaces it."""
@@ -33,7 +37,7 @@ _BCRF = re.compile(
 
 def get_decoder(name: str, objective: object) -> Decoder:
     """Return a decoder of DECODERS, "mbr" by the head's objective. ValueError lists the names."""
-    if name == "viterbi":
+    if name in ("viterbi", F):  # a component of spans decodes for F by `pipeline.span_decoder`
         return CRF().decode
     if name == "argmax":
         return Unstructured().decode

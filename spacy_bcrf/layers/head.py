@@ -47,8 +47,8 @@ def make_head(
     transitions (nO, nO) `[from, to]`. C chains side by side, see `chain.side_by_side`, share
     transitions (nO / C, nO / C).
 
-    name: of the layer. objective: of training. nO, nI: number of tags and width of the token
-        vectors; None infers them. decoder: see `decoding.DECODERS`.
+    name: name of the layer. objective: objective of training. nO, nI: number of tags and width of
+        the token vectors; None infers them. decoder: see `decoding.DECODERS`.
     transitions: "shared" or "pairwise"; "pairwise" adds the scores of a `Pairwise` layer.
     transition_width: width of the hidden layer of `Pairwise`.
     hidden_width: width of a hidden layer (ReLU) that scores tags, as the multilayer perceptron of

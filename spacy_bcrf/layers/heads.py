@@ -8,6 +8,7 @@ from typing import Any, Literal
 from thinc.api import Model
 
 from bcrf import chain
+from bcrf.kernels import RELAXATION
 
 from .head import InT, OutT, make_head
 from .protocol import Objective
@@ -52,7 +53,7 @@ def CRF() -> chain.CRF:
 def BCRF(
     *,
     n_iter: int = 10,
-    relaxation: float | Literal["auto"] = 1.25,
+    relaxation: float | Literal["auto"] = RELAXATION,
     tolerance: float | None = None,
     inverse_temperature: float = 10.0,
 ) -> chain.BCRF:

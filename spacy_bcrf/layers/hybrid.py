@@ -12,9 +12,10 @@ from thinc.types import Floats2d
 
 from bcrf.chain import Potentials
 from bcrf.linear.learner import OnlineSettings
+from spacy_bcrf.sparse.add_weights import add_weights
 
-from .linear_chain import make_chain, make_linear_chain, sparse_chain
-from .network import SequenceLabeler
+from .linear_chain import make_linear_chain, make_sparse_chain, sparse_chain
+from .network import LabelingNetwork
 from .potential_sum import init as init_sum
 from .potential_sum import make_sum
 
@@ -36,12 +37,12 @@ def Hybrid(
     init_sparse: str | None = None,
     init_neural: str | None = None,
 ) -> Model[list[Doc], Potentials]:
-    """Build a model whose potentials are those of a head plus those of boolean features.
+    """Build a model whose potentials sum a head's and the scores of boolean features.
 
     One loss, the head's, trains both. The network learns by the optimizer of the config, the
     features by AdaGrad, one step a token, in the backpropagation.
 
-    tok2vec, head: see `SequenceLabeler`. The head sets objective and decoder.
+    tok2vec, head: see `LabelingNetwork`. The head sets objective and decoder.
     templates, min_freq, gazetteers, clusters, feature_dropout, two_pass, scores: see
         `LinearChain`.
     sparse_weight: weight of the features' potentials, or "learned": a parameter that starts from 1.
@@ -54,9 +55,9 @@ def Hybrid(
         raise ValueError(f"sparse_weight must be finite, got {weight}")
     settings = OnlineSettings("crf", optimizer="adagrad", averaged=False, rate=rate, l2=l2)
     options: Any = {"min_freq": min_freq, "feature_dropout": feature_dropout, "two_pass": two_pass}
-    sparse = make_chain(templates, settings, gazetteers, clusters, scores=scores, **options)
+    sparse = make_sparse_chain(templates, settings, gazetteers, clusters, scores=scores, **options)
     decoder, objective = head.attrs["decoder"].name, head.attrs["objective"]
-    parts = [SequenceLabeler(tok2vec, head), make_linear_chain(sparse, decoder)]
+    parts = [LabelingNetwork(tok2vec, head), make_linear_chain(sparse, decoder)]
     is_learned = sparse_weight == "learned"
     model = make_sum("hybrid", parts, [1.0, weight], objective, decoder, is_learned)
     model.set_ref("tok2vec", tok2vec)
@@ -98,7 +99,7 @@ def init(
         chain = sparse_chain(sparse)
         assert chain is not None
         try:
-            chain.add_weights(chains[0])
+            add_weights(chain, chains[0])
         except ValueError as error:
             raise ValueError(f"init_sparse = {init_sparse!r}: {error}") from error
 

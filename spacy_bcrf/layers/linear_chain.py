@@ -15,9 +15,10 @@ from bcrf.chain import Constraints, Potentials
 from bcrf.chain.label_resize import matching_tags
 from bcrf.kernels import Array
 from bcrf.linear.learner import OnlineSettings
-from spacy_bcrf.scores.token_scores import make_scorers
+from spacy_bcrf.scores.foreign_tagger import make_taggers
 from spacy_bcrf.sparse.gazetteers import Gazetteers
 from spacy_bcrf.sparse.model import SparseChain
+from spacy_bcrf.sparse.start_from_scores import start_from_scores
 from spacy_bcrf.sparse.template_sets import get_templates
 from spacy_bcrf.sparse.word_tables import WordTables
 
@@ -51,9 +52,9 @@ def LinearChain(
         see `sparse.gazetteers.read_phrases`.
     clusters: clusters by word, by name, for templates such as `cluster.name(4,6,10,20)[0]`, or the
         path of a file, see `sparse.word_tables.WordTables`.
-    two_pass: whether a second chain reads what a first one says of a word elsewhere in the
+    two_pass: whether a second chain reads the tags that a first one gives a word elsewhere in the
         document, see `sparse.two_pass`. `initialize` keeps the training data meanwhile.
-    scores: foreign taggers, see `scores.token_scores`, from whose decoding learning starts.
+    scores: foreign taggers, see `scores.foreign_tagger`, from whose decoding learning starts.
     decoder: see `decoding.DECODERS`. threads: without effect.
     online: objective, order, n, n_iter, search, beam_width, averaged, optimizer, rate, decay, l2,
         l1: see `bcrf.linear.OnlineSettings`.
@@ -66,7 +67,7 @@ def LinearChain(
         )
     settings = OnlineSettings(**online)
     options: Any = {"min_freq": min_freq, "feature_dropout": feature_dropout, "two_pass": two_pass}
-    sparse = make_chain(templates, settings, gazetteers, clusters, scores=scores, **options)
+    sparse = make_sparse_chain(templates, settings, gazetteers, clusters, scores=scores, **options)
     return make_linear_chain(sparse, decoder)
 
 
@@ -86,7 +87,7 @@ def _signature() -> Signature:
 LinearChain.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
-def make_chain(
+def make_sparse_chain(
     templates: str | list[str],
     settings: OnlineSettings,
     gazetteers: dict[str, str | list[str]] | None,
@@ -104,7 +105,7 @@ def make_chain(
         template_set=template_set,
         gazetteers=Gazetteers(gazetteers or {}),
         tables=WordTables(clusters or {}),
-        scorers=make_scorers(scores),
+        taggers=make_taggers(scores),
         **options,
     )
 
@@ -182,13 +183,12 @@ def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any
     sparse: SparseChain = model.attrs["chain"]
     sparse.initialize(X or [], model.get_dim("nO"))
     if model.attrs["tags"] is not None:
-        sparse.start_from_scores(model.attrs["tags"])
+        start_from_scores(sparse, model.attrs["tags"])
 
 
 def start_counting(model: Model[list[Doc], Potentials]) -> Callable[[list[Doc]], None]:
     sparse: SparseChain = model.attrs["chain"]
-    sparse.start_counting()
-    return sparse.count
+    return sparse.start_counting()
 
 
 def learn(

@@ -11,7 +11,7 @@ from .head import resize_head
 from .protocol import Hooks, attach
 
 
-def SequenceLabeler(
+def LabelingNetwork(
     tok2vec: Model[list[Doc], list[Floats2d]], head: Model[list[Floats2d], Potentials]
 ) -> Model[list[Doc], Potentials]:
     """Model from documents to potentials: an encoder to token vectors, and a head with nO tags."""

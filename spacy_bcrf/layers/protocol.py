@@ -93,7 +93,8 @@ def get_hooks(model: Model) -> Hooks:
 class LabelingModel:
     """A component's view of a Thinc model from documents to potentials.
 
-    inference: of all probabilities: the objective, or a CRF if that has none. columns: see `Hooks`.
+    inference: gives all probabilities: the objective, or a CRF if that has none. columns: see
+    `Hooks`.
     """
 
     def __init__(self, name: str, model: Model) -> None:

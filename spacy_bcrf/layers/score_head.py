@@ -14,10 +14,10 @@ from thinc.types import Floats2d
 from bcrf.chain import Potentials
 from spacy_bcrf.scores.biases import read_biases, spread_biases
 from spacy_bcrf.scores.foreign_labels import OUTSIDE, find_names, match_tags, split_label
-from spacy_bcrf.scores.token_scores import Scorer, SourceError, TokenScores, make_scorers
+from spacy_bcrf.scores.foreign_tagger import ForeignTagger, SourceError, TokenScores, make_taggers
 
 from .heads import CRF
-from .network import SequenceLabeler
+from .network import LabelingNetwork
 
 _AGAINST_SPLITS = -1e-3
 _UNKNOWN = -10.0
@@ -38,20 +38,20 @@ def ScoreHead(
     sources that are not silent; without any, O. Training moves the scores of all labels for each
     tag, and the transitions.
 
-    scores: the sources, see `scores.token_scores`.
+    scores: the sources, see `scores.foreign_tagger`.
     biases: file of transition biases, see `scores.biases`. operating_point: of this file.
     decoder: see `decoding.DECODERS`.
     """
-    scorers = make_scorers(scores)
-    if not scorers:
+    taggers = make_taggers(scores)
+    if not taggers:
         raise SourceError("spacy-bcrf.ScoreHead.v1 needs a source in scores, got none")
     vectors: Model[list[Doc], list[Floats2d]] = Model(
-        "scores", _forward, attrs={"scorers": scorers}
+        "scores", _forward, attrs={"taggers": taggers}
     )
     head = CRF(decoder=decoder)
-    model = SequenceLabeler(vectors, head)
+    model = LabelingNetwork(vectors, head)
     start = None if biases is None else read_biases(Path(biases), operating_point)
-    model.init = partial(_init, model.init, scorers, start)
+    model.init = partial(_init, model.init, taggers, start)
     return model
 
 
@@ -63,28 +63,28 @@ def _forward(
     Scores are log-probabilities of the L labels, and that no label has each of the N names.
     """
     ops: Any = model.ops
-    scorers: list[Scorer] = model.attrs["scorers"]
-    by_source = [scorer.find(docs) for scorer in scorers]
+    taggers: list[ForeignTagger] = model.attrs["taggers"]
+    by_source = [tagger.find(docs, strict=not is_train) for tagger in taggers]
     vectors = []
     for of_doc in zip(*by_source, strict=True):
         speaks = np.array([~of.silent for of in of_doc])
         weights = (speaks / speaks.sum(axis=0).clip(1))[:, :, None]
-        triples = zip(scorers, weights, of_doc, strict=True)
+        triples = zip(taggers, weights, of_doc, strict=True)
         parts = [x for s, w, of in triples for x in (w * np.nan_to_num(_score(s, of)), w)]
         vectors.append(ops.asarray2f(np.hstack(parts)))
     return vectors, lambda d_vectors: []
 
 
-def _score(scorer: Scorer, scores: TokenScores) -> NDArray[Any]:
-    values = scorer.merge.apply(scores.values)
-    pairs = map(split_label, scorer.merge.labels)
-    of_name = np.array([[name == n for n in find_names(scorer.merge.labels)] for _, name in pairs])
+def _score(tagger: ForeignTagger, scores: TokenScores) -> NDArray[Any]:
+    values = tagger.merge.apply(scores.values)
+    pairs = map(split_label, tagger.merge.labels)
+    of_name = np.array([[name == n for n in find_names(tagger.merge.labels)] for _, name in pairs])
     return np.hstack([values, np.log((1 - np.exp(values) @ of_name).clip(1e-7))])
 
 
 def _init(
     init_layers: Callable,
-    scorers: list[Scorer],
+    taggers: list[ForeignTagger],
     biases: dict[str, float] | None,
     model: Model[list[Doc], Potentials],
     X: list[Doc] | None = None,
@@ -102,15 +102,15 @@ def _init(
     b = np.zeros(len(tags), dtype="float32")
     b[::n_states] = 1  # O; the weights of sources take it away
     column = 0
-    for scorer in scorers:
-        scorer.keeps = True
-        labels, names = scorer.merge.labels, find_names(scorer.merge.labels)
+    for tagger in taggers:
+        tagger.check_outside(tags)
+        labels, names = tagger.merge.labels, find_names(tagger.merge.labels)
         found = match_tags(labels, tags)
         known = np.flatnonzero(found >= 0)
         if not any(labels[k] != OUTSIDE for k in found[known]):
             ours = find_names([tag for k, tag in enumerate(tags) if k % n_states])
             raise SourceError(
-                f"scores {scorer.name!r}: none of its labels {', '.join(names[:12])} is one of "
+                f"scores {tagger.name!r}: none of its labels {', '.join(names[:12])} is one of "
                 f"{', '.join(ours[:12])}. Name ours in the key labels of the source"
             )
         W[known, column + found[known]] = 1

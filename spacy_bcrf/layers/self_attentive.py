@@ -89,7 +89,7 @@ def _attention_layers(
     if depth == 0:
         return []
     require("torch", "torch")
-    from .torch_attention import SelfAttention as Network
+    from .torch_attention import AttentionNetwork as Network
 
     network = Network(width, depth, heads, feed_forward, positions, window)
     model = PyTorchWrapper(network, _convert_inputs, _convert_outputs)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from spacy_bcrf.scores.subwords import Window, plan_windows
+from spacy_bcrf.scores.subwords import SubwordWindow, plan_windows
 
 # Largest padded batch, in tokens. Attention memory is at most this times the window length.
 MAX_BATCH_TOKENS = 4096
@@ -14,13 +14,13 @@ MAX_BATCH_TOKENS = 4096
 _POSITION_SCALE = 0.1
 
 
-def split_into_windows(lengths: Sequence[int], size: int) -> list[Window]:
+def split_into_windows(lengths: Sequence[int], size: int) -> list[SubwordWindow]:
     """Split sequences into windows of flat tokens that overlap by half, see `plan_windows`."""
     windows = []
     offset = 0
     for length in filter(None, lengths):
         planned = plan_windows(length, size, size - max(1, size // 2))
-        windows += [Window(*(offset + at for at in window)) for window in planned]
+        windows += [SubwordWindow(*(offset + at for at in window)) for window in planned]
         offset += length
     return windows
 
@@ -56,7 +56,7 @@ class AttentionLayer(nn.Module):
         return X + self.dropout(self.feed_forward(X))
 
 
-class SelfAttention(nn.Module):
+class AttentionNetwork(nn.Module):
     """Self-attention over windows of ragged sequences. Options: see `SelfAttentiveEncoder`."""
 
     def __init__(
@@ -97,9 +97,9 @@ class SelfAttention(nn.Module):
         return torch.cat(vectors)[torch.cat(tokens).argsort()]
 
 
-def _batches(windows: list[Window]) -> Iterator[list[Window]]:
+def _batches(windows: list[SubwordWindow]) -> Iterator[list[SubwordWindow]]:
     """Group windows of similar length into batches of at most MAX_BATCH_TOKENS padded tokens."""
-    batch: list[Window] = []
+    batch: list[SubwordWindow] = []
     for window in sorted(windows, key=lambda window: window.start - window.end):
         # The first window of a batch is its longest.
         if batch and (len(batch) + 1) * (batch[0].end - batch[0].start) > MAX_BATCH_TOKENS:

@@ -9,8 +9,10 @@ from spacy.tokens import Doc, Span, SpanGroup
 
 from spacy_bcrf.annotation.arrays import UNKNOWN, split_spans
 
+from .codecs.span_tagging import OUTSIDE_TAG
 from .confidence import Predicted
 from .settings import Control
+from .span_decoder import HIGHEST, label_thresholds
 
 CANDIDATES = "candidates"
 """The span group of a recall promise."""
@@ -23,13 +25,12 @@ def drop_uncertain(
     minimum = precision_thresholds(name, predicted.codec.labels, control, threshold)
     if not minimum.any():
         return predicted.tags
-    _, lengths, posterior, tags, codec, ops, _ = predicted
+    _, lengths, posterior, tags, codec, ops, *_ = predicted
     found, starts, ends = codec.locate(tags, lengths)
-    # The posterior of a preset entity is 1 up to rounding.
-    dropped = codec.confidences(posterior, found, ops) < minimum.clip(max=1 - 1e-5)[found[2]]
+    dropped = codec.confidences(posterior, found, ops) < minimum.clip(max=HIGHEST)[found[2]]
     kept = tags.copy()
     for start, end in zip(starts[dropped].tolist(), ends[dropped].tolist(), strict=True):
-        kept[start:end] = UNKNOWN if codec.outside is None else codec.outside
+        kept[start:end] = UNKNOWN if codec.spans is None else OUTSIDE_TAG
     return kept
 
 
@@ -37,15 +38,11 @@ def precision_thresholds(
     name: str, labels: Sequence[str], control: Control | None, threshold: float | dict[str, float]
 ) -> NDArray[np.float64]:
     """Return the least posterior of predictions by label, 0 for any. ValueError for others."""
-    by_label = threshold if isinstance(threshold, dict) else dict.fromkeys(labels, threshold)
-    if unknown := sorted(by_label.keys() - {*labels}):
-        raise ValueError(
-            f"[{name}] threshold names the labels {', '.join(unknown)}; the component has "
-            f"{', '.join(labels)}"
-        )
+    minimum = label_thresholds(name, labels, threshold)
     if control is not None and control.promise == "precision":
-        by_label = by_label | dict(zip(control.labels, control.thresholds, strict=True))
-    return np.array([by_label.get(label, 0) for label in labels], dtype="float64")
+        promised = control.by_label(labels, -1)
+        minimum = np.where(promised < 0, minimum, promised)
+    return minimum
 
 
 CandidateSpan = tuple[int, int, int, float]
@@ -54,7 +51,7 @@ CandidateSpan = tuple[int, int, int, float]
 
 def find_candidates(predicted: Predicted, control: Control) -> list[list[CandidateSpan]]:
     """Return the spans of each document whose posterior reaches the threshold of their label."""
-    docs, _, posterior, _, codec, ops, _ = predicted
+    docs, _, posterior, _, codec, ops, *_ = predicted
     minimum = control.by_label(codec.labels, np.inf)
     if not (minimum <= 1).any():
         return [[] for _ in docs]

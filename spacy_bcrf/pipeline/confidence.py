@@ -17,10 +17,10 @@ from bcrf import kernels
 from bcrf.chain import CRF, Potentials, entropy
 from spacy_bcrf.annotation.arrays import UNKNOWN, DocBatch, split_spans
 from spacy_bcrf.annotation.extensions import UserData, make_key
+from spacy_bcrf.pipeline.codecs.codec_types import Floats, Ops, PredictedSpans, ScoredSpans
+from spacy_bcrf.pipeline.codecs.tags import token_confidences
 
 from .codecs import Codec
-from .codecs.codec import Ops, Predictions, ScoredSpans
-from .codecs.tags import token_confidences
 from .platt_scaling import PlattScaling
 
 OFFSETS = (IDX, LENGTH)
@@ -30,7 +30,8 @@ class Predicted(NamedTuple):
     """A batch of predictions to annotate. lengths: (B,). posterior: of all probabilities.
 
     docs: see `find_potentials`, with OFFSETS. tags: int32 (C N,), before presets are kept.
-    calibration: of the reported confidences.
+    calibration: map of the reported confidences. scored: the spans of the tags and their
+    probabilities, if the decoder has found them.
     """
 
     docs: list[Doc]
@@ -40,6 +41,7 @@ class Predicted(NamedTuple):
     codec: Codec
     ops: Ops
     calibration: PlattScaling | None = None
+    scored: tuple[PredictedSpans, Floats] | None = None
 
 
 def annotate_predictions(names: Iterable[str], predicted: Predicted) -> list[UserData]:
@@ -58,7 +60,7 @@ def annotate_predictions(names: Iterable[str], predicted: Predicted) -> list[Use
 
 
 def _annotate_tokens(predicted: Predicted, user_data: list[UserData]) -> None:
-    docs, lengths, posterior, tags, codec, ops, calibration = predicted
+    docs, lengths, posterior, tags, codec, ops, calibration, _ = predicted
     tags = codec.kept(docs, tags)
     known = tags != UNKNOWN
     p = token_confidences(posterior, np.arange(len(tags)), tags, ops)
@@ -71,11 +73,13 @@ def _annotate_tokens(predicted: Predicted, user_data: list[UserData]) -> None:
             data["._.", "tag_confidence", offset, None] = next(values)  # a call takes long
 
 
-def _find_confidences(predicted: Predicted) -> tuple[Predictions, NDArray[np.floating]]:
+def _find_confidences(predicted: Predicted) -> tuple[PredictedSpans, NDArray[np.floating]]:
     """Return the predictions and their calibrated probabilities (M,)."""
-    _, lengths, posterior, tags, codec, ops, calibration = predicted
-    predictions = codec.predictions(tags, lengths)
-    p = codec.confidences(posterior, predictions, ops)
+    _, lengths, posterior, tags, codec, ops, calibration, scored = predicted
+    if scored is None:
+        predictions = codec.predictions(tags, lengths)
+        scored = predictions, codec.confidences(posterior, predictions, ops)
+    predictions, p = scored
     if calibration is not None and len(p):
         p = calibration.apply(p, find_keys(codec, calibration.by, predictions))
     return predictions, p
@@ -107,7 +111,7 @@ def _annotate_spans(predicted: Predicted, user_data: list[UserData]) -> None:
         user_data[i]["._.", name, first, last if is_span else None] = value
 
 
-def find_keys(codec: Codec, by: str, predictions: Predictions) -> list[str]:
+def find_keys(codec: Codec, by: str, predictions: PredictedSpans) -> list[str]:
     """Return the groups of predictions for `PlattScaling`: their labels, or their lengths."""
     starts, ends, labels = predictions
     if by == "length":
@@ -129,7 +133,7 @@ def _annotate_entropy(predicted: Predicted, user_data: list[UserData]) -> None:
 
 def _annotate_probability(predicted: Predicted, user_data: list[UserData]) -> None:
     """Set the sequence probability, None for a document with an unknown preset tag."""
-    docs, lengths, posterior, tags, codec, ops, _ = predicted
+    docs, lengths, posterior, tags, codec, ops, *_ = predicted
     tags = codec.kept(docs, tags)
     labeling = ops.asarray(tags.clip(min=0))
     logs = kernels.path_scores(*posterior.arrays, labeling) - CRF().log_partition(posterior)

@@ -121,7 +121,7 @@ make_ner = _register(
     EntitySettings,
     {"scheme": "BILUO", **PARTIAL_KEYS},
     model=NER_MODEL,
-    scorer="spacy.ner_scorer.v1",
+    scorer="spacy-bcrf.ner_scorer.v1",
     assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
 )
@@ -132,7 +132,7 @@ make_chunker = _register(
     Settings,
     {"scheme": "BIO", "spans_key": "chunks"},
     model=CHUNKER_MODEL,
-    scorer="spacy.spancat_scorer.v1",
+    scorer="spacy-bcrf.spans_scorer.v1",
     assigns=["doc.spans"],
     default_score_weights={"spans_chunks_f": 1.0, "spans_chunks_p": 0.0, "spans_chunks_r": 0.0},
 )
@@ -143,7 +143,7 @@ make_spans = _register(
     Settings,
     {"scheme": "BILUO", "spans_key": "sc", "layers": None, "exclusive": [], **PARTIAL_KEYS},
     model=NER_MODEL,
-    scorer="spacy.spancat_scorer.v1",
+    scorer="spacy-bcrf.spans_scorer.v1",
     assigns=["doc.spans"],
     default_score_weights={"spans_sc_f": 1.0, "spans_sc_p": 0.0, "spans_sc_r": 0.0},
 )
@@ -164,4 +164,20 @@ make_segmenter = _register(
         "tagged_token_f": 1.0,
     },
     retokenizes=True,
+)
+
+
+def make_identifiers(nlp: Language, name: str, regions: list[str] | None) -> Any:
+    """Make a `bcrf_identifiers`, see `IdentifierRecognizer`."""
+    try:
+        return _find(".identifier_recognizer:IdentifierRecognizer")(name, regions)
+    except ValueError as error:
+        raise SettingError(f"[{name}] {error}") from None
+
+
+Language.factory(
+    "bcrf_identifiers",
+    default_config={"regions": None},
+    func=make_identifiers,
+    assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
 )

@@ -16,12 +16,13 @@ from bcrf.chain import Constraints
 from bcrf.chain.potentials import boundaries
 from bcrf.chain.unlikelihood import Rejection
 from bcrf.kernels import Array
-from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, DocBatch, allowed_tags, find_bounds
+from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, DocBatch, allowed_tags, doc_bounds
 from spacy_bcrf.layers.linear_chain import find_obstacle
 from spacy_bcrf.layers.protocol import LabelingModel
+from spacy_bcrf.pipeline.codecs.partial_gold import read_partial
+from spacy_bcrf.pipeline.codecs.span_group import has_space_edge
 
 from .codecs import Codec
-from .codecs.span_group import has_space_edge
 
 
 class Gold(NamedTuple):
@@ -39,15 +40,26 @@ class Gold(NamedTuple):
 
     def leave_out_rejections(self, docs: Sequence[Doc]) -> list[int]:
         """Make the tags of documents with rejections unknown. RETURNS their indices."""
-        bounds = find_bounds(docs)
         rejected = sorted({rejection.sequence // self.n_chains for rejection in self.rejections})
-        for i in rejected:
-            start, end = (self.n_chains * bound for bound in bounds[i])
-            self.tags[start:end] = True if self.tags.dtype == bool else UNKNOWN
+        self._forget(docs, rejected)
         return rejected
 
+    def leave_out(self, docs: Sequence[Doc], indices: Sequence[int]) -> "Gold":
+        """Return the gold without that of some documents, whose tags become unknown in place."""
+        if not indices:
+            return self
+        self._forget(docs, indices)
+        kept = [r for r in self.rejections if r.sequence // self.n_chains not in indices]
+        return self._replace(rejections=kept)
 
-def read_gold(codec: Codec, examples: Sequence[Example], model: LabelingModel) -> Gold:
+    def _forget(self, docs: Sequence[Doc], indices: Sequence[int]) -> None:
+        bounds = doc_bounds(docs)
+        for i in indices:
+            start, end = (self.n_chains * bound for bound in bounds[i])
+            self.tags[start:end] = True if self.tags.dtype == bool else UNKNOWN
+
+
+def make_gold(codec: Codec, examples: Sequence[Example], model: LabelingModel) -> Gold:
     """Return the gold of examples, unknown if forbidden. ValueError if the head cannot learn it."""
     docs = [example.predicted for example in examples]
     lattice = find_lattice(codec, docs)
@@ -55,9 +67,9 @@ def read_gold(codec: Codec, examples: Sequence[Example], model: LabelingModel) -
     n_chains, n_tags = codec.n_chains, codec.n_tags
     lengths = np.array([len(doc) for doc in docs], dtype="int32")
     stops = lengths.cumsum()
-    values, problems = codec.read_gold(examples)
+    values, problems = codec.align_gold(examples)
     tags, has_unknown_label = codec.encode(values, lengths)
-    partial, unreadable = codec.read_partial(examples)
+    partial, unreadable = read_partial(codec.partial, examples)
     problems = unreadable | problems
     if partial:
         tags = allowed_tags(tags, n_tags)
@@ -66,7 +78,9 @@ def read_gold(codec: Codec, examples: Sequence[Example], model: LabelingModel) -
     rejected: list[tuple[int, Bools]] = []
     for i, annotation in partial.items():
         try:
-            wrong = codec.constrain(examples[i], annotation, values_by_doc[i], by_doc[i])
+            assert codec.partial is not None
+            given = examples[i], annotation, values_by_doc[i], by_doc[i]
+            wrong = codec.partial.constrain(*given)
             rejected += [(i * n_chains + chain, labeling) for chain, labeling in wrong]
         except ValueError as error:
             problems.setdefault(i, str(error))
@@ -83,7 +97,7 @@ def read_gold(codec: Codec, examples: Sequence[Example], model: LabelingModel) -
     if lattice is not None or codec.constraints is not None or tags.dtype == bool:
         allowed = tags if tags.dtype == bool else allowed_tags(tags, n_tags)
         allowed = allowed if lattice is None else allowed & lattice
-        found = feasible(allowed, lengths.repeat(n_chains), codec.constraints)
+        found = find_feasible(allowed, lengths.repeat(n_chains), codec.constraints)
         for i in np.flatnonzero(~found.reshape(-1, n_chains).all(axis=1)).tolist():
             problems.setdefault(i, find_cause(codec, examples[i]))
     for i in problems:
@@ -144,7 +158,7 @@ def _find_partial(
         problems[i] = f"its tokens differ from the pipeline's, and {head} needs gold for all tokens"
 
 
-def feasible(
+def find_feasible(
     allowed: Bools, lengths: NDArray[np.int32], constraints: Constraints | None
 ) -> NDArray[np.bool_]:
     """Return which sequences (B,) have a labeling under allowed tags (N, T) and constraints."""
@@ -174,7 +188,7 @@ def feasible(
 
 
 @dataclass
-class Problems:
+class GoldProblems:
     """Gold annotation of D documents that cannot be learned. first: index, text and problem."""
 
     n_docs: int = 0

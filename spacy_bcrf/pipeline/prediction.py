@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,16 @@ from bcrf.chain import Inference, Potentials
 from bcrf.chain.potentials import NotFiniteError
 from spacy_bcrf.annotation.arrays import Attributes, DocBatch, doc_lengths
 from spacy_bcrf.annotation.extensions import UserData
+from spacy_bcrf.layers.decoding import F
 from spacy_bcrf.layers.protocol import LabelingModel
+from spacy_bcrf.pipeline.codecs.codec_types import ScoredSpans
 
 from .apply_thresholds import CandidateSpan, drop_uncertain, find_candidates
 from .codecs import Codec
-from .codecs.codec import ScoredSpans
 from .confidence import OFFSETS, Predicted, annotate_predictions, find_scored_spans
 from .gold import Gold
 from .settings import Settings
+from .span_decoder import choose_spans, encode_spans, find_thresholds
 
 BATCH_SIZE = 128
 """Number of documents that the parts of the package read or predict together."""
@@ -32,7 +34,7 @@ BATCH_SIZE = 128
 class Prediction(NamedTuple):
     """The prediction of one document. tags: int32 (n,). user_data: new entries.
 
-    candidates: of a recall promise. spans: with probabilities, if they may overlap.
+    candidates: spans of a recall promise. spans: with probabilities, if they may overlap.
     """
 
     tags: NDArray[np.int32]
@@ -56,7 +58,7 @@ class Component(Protocol):
     name: str
     model: Model
     vocab: Vocab
-    typed_settings: Settings
+    settings: Settings
 
     @property
     def codec(self) -> Codec:
@@ -68,6 +70,9 @@ class Component(Protocol):
 
     def read_gold(self, examples: Sequence[Example]) -> Gold:
         """Return what the examples teach."""
+
+    def change_setting(self, name: str, value: Any) -> None:
+        """Change a setting, which is saved with the component."""
 
     def find_potentials(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Potentials:
         """Return the potentials of the tags, with -inf outside of each document's lattice.
@@ -83,12 +88,16 @@ class Component(Protocol):
 
     def posterior(self, potentials: Potentials, temperature: float | None = None) -> Potentials:
         """Return the chain of all probabilities. temperature: by default the component's."""
-        t = self.typed_settings.temperature if temperature is None else temperature
+        t = self.settings.temperature if temperature is None else temperature
         return self.inference.to_crf(potentials.scale(1 / t))
 
     def decode(self, potentials: Potentials) -> NDArray[np.int32]:
         """Return the tags (N,) of the best labelings, by the decoder of the head."""
-        return self.labeling.decode(potentials)
+        if self.labeling.decoder != F:
+            return self.labeling.decode(potentials)
+        thresholds = find_thresholds(self.name, self.codec.labels, self.settings.threshold)
+        spans, _ = choose_spans(self.codec, self.posterior(potentials), thresholds, self.model.ops)
+        return encode_spans(self.codec, spans, self.model.ops.to_numpy(potentials.lengths))
 
 
 def find_potentials(
@@ -116,7 +125,7 @@ def find_potentials(
         potentials = labeling.model.predict(docs)
     except NotFiniteError as error:
         raise ValueError(
-            f"[{labeling.name}] the scores of {describe(docs, error)} are NaN or infinite. The "
+            f"[{labeling.name}] the scores of {name_doc(docs, error)} are NaN or infinite. The "
             "weights of the pipeline or its vectors have such values: repair the vectors, or "
             "train again"
         ) from error
@@ -126,7 +135,8 @@ def find_potentials(
             potentials = potentials.restrict(labeling.asarray(allowed))
         if ends_nothing is not None and ends_nothing.any():
             # A BIO span that ends on whitespace: its tags alone do not show its end.
-            potentials = codec.forbid_ends(potentials, ends_nothing)
+            assert codec.spans is not None
+            potentials = codec.spans.entities.forbid_ends(potentials, ends_nothing)
     return docs, potentials
 
 
@@ -141,21 +151,28 @@ def predict(
     more = OFFSETS if settings.annotate else ()
     docs, potentials = find_potentials(codec, labeling, docs, more=more)
     ops = labeling.model.ops
-    tags = labeling.decode(potentials)
     user_data: list[UserData] = [{} for _ in docs]
     candidates: Sequence[list[CandidateSpan] | None] = [None] * len(docs)
-    lengths = ops.to_numpy(potentials.lengths)[:: codec.n_chains]
+    rows = ops.to_numpy(potentials.lengths)
+    lengths = rows[:: codec.n_chains]
     spans: Sequence[ScoredSpans | None] = [None] * len(docs)
-    if settings.annotate or settings.threshold or control or codec.may_overlap:
+    is_for_f = labeling.decoder == F
+    tags = np.zeros(0, dtype="int32") if is_for_f else labeling.decode(potentials)
+    if is_for_f or settings.annotate or settings.threshold or control or codec.layered:
         posterior = labeling.inference.to_crf(potentials.scale(1 / settings.temperature))
         predicted = Predicted(docs, lengths, posterior, tags, codec, ops, settings.calibration)
-        if settings.threshold or control:
+        if is_for_f:
+            thresholds = find_thresholds(labeling.name, codec.labels, settings.threshold)
+            scored = choose_spans(codec, posterior, thresholds, ops)
+            tags = encode_spans(codec, scored[0], rows)
+            predicted = predicted._replace(tags=tags, scored=scored)
+        if control or (settings.threshold and not is_for_f):
             tags = drop_uncertain(labeling.name, predicted, control, settings.threshold)
-            predicted = predicted._replace(tags=tags)
+            predicted = predicted._replace(tags=tags, scored=None)
         if control and control.promise == "recall":
             candidates = find_candidates(predicted, control)
         user_data = annotate_predictions(settings.annotate, predicted)
-        if codec.may_overlap:
+        if codec.layered:
             spans = find_scored_spans(predicted)
     # np.split costs four times as much for many short documents.
     bounds = pairwise([0, *(codec.n_chains * lengths.cumsum()).tolist()])
@@ -164,7 +181,7 @@ def predict(
     return [Prediction(*of_doc) for of_doc in parts]
 
 
-def describe(docs: Sequence[Doc], error: NotFiniteError) -> str:
+def name_doc(docs: Sequence[Doc], error: NotFiniteError) -> str:
     """Name the document of an error by its index and the start of its text."""
     if error.sequence is None:
         return "all documents"

@@ -10,18 +10,21 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import minibatch
 
-from bcrf.chain import CRF, Potentials, nbest, span_candidates
+from bcrf.chain import CRF, Potentials, SpanTags, nbest, span_candidates
 from bcrf.chain.side_by_side import nbest_side_by_side
-from spacy_bcrf.annotation.arrays import doc_lengths, find_bounds, split_spans
+from spacy_bcrf.annotation.arrays import Values, doc_bounds, doc_lengths, split_spans
 from spacy_bcrf.annotation.display import html_table
+from spacy_bcrf.annotation.misaligned import find_touched
+from spacy_bcrf.pipeline.codecs.codec import Codec
+from spacy_bcrf.pipeline.codecs.codec_types import PredictedSpans
+from spacy_bcrf.pipeline.codecs.partial_gold import read_partial
 
-from .codecs.codec import Predictions
 from .confidence import by_document
 from .prediction import BATCH_SIZE, Component
 from .uncertainty import MEASURES, MIN_CANDIDATE, UNITS, measure_entities, measure_labelings
 
 MORE = 4
-"""`nbest` of several layers reads so many times n labelings; those of the same spans are one."""
+"""`nbest` of L layers reads L n labelings; labelings with the same spans count once."""
 
 
 class Alternative(NamedTuple):
@@ -69,7 +72,7 @@ class Candidates(list[Candidate]):
 class PosteriorQueries(Component):
     """Posterior queries of every component. Earlier components have annotated the documents.
 
-    `ignore_annotation`: of the component's own kind. Without it, preset entities stay.
+    `ignore_annotation`: ignore annotation of the component's kind. Without it, presets stay.
     """
 
     def nbest(
@@ -77,16 +80,19 @@ class PosteriorQueries(Component):
     ) -> list[Alternatives]:
         """Return up to n labelings of each document, the best first, with exact probabilities."""
         ops, codec = self.model.ops, self.codec
+        has_layers = codec.layered is not None and codec.layered.most > 1
         found = []
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
             log_z = by_document(ops.to_numpy(CRF().log_partition(posterior)), codec)
-            n_labelings = MORE * n if codec.most_layers > 1 else n
+            n_labelings = MORE * n if has_layers else n
             lists = [tuple(map(ops.to_numpy, best)) for best in nbest(posterior, n_labelings)]
             by_doc = minibatch(lists, codec.n_chains)
             for i, (doc, of_doc, z) in enumerate(zip(batch, by_doc, log_z, strict=True)):
-                if codec.most_layers > 1:
+                if codec.layered and has_layers:
                     chains = np.arange(i * codec.n_chains, (i + 1) * codec.n_chains)
-                    of_doc = codec.merge_layers(posterior.take(chains), of_doc, n_labelings, ops)
+                    of_doc = codec.layered.merge_labelings(
+                        posterior.take(chains), of_doc, n_labelings, ops
+                    )
                 tags, scores = nbest_side_by_side(of_doc, n)
                 p = np.exp(scores - z).clip(max=1).tolist()
                 labelings = (codec.interpret(doc, ids) for ids in tags)
@@ -105,7 +111,7 @@ class PosteriorQueries(Component):
             marginals = self.model.ops.to_numpy(CRF().marginals(posterior).unary).clip(max=1)
             found += [
                 np.hstack(np.split(marginals[n_chains * start : n_chains * end], n_chains))
-                for start, end in find_bounds(batch)
+                for start, end in doc_bounds(batch)
             ]
         return found
 
@@ -128,22 +134,25 @@ class PosteriorQueries(Component):
                 names = ", ".join(known)
                 raise ValueError(f"[{self.name}] {what} must be one of {names}, got {given!r}")
         codec, ops = self.codec, self.model.ops
-        if per == "entity" and codec.outside is None:
+        if per == "entity" and codec.spans is None:
             raise ValueError(
                 f"[{self.name}] uncertainty per entity needs spans, but the component predicts "
                 f"{codec.what}; expected per token or document"
             )
+        has_layers = codec.layered is not None and codec.layered.most > 1
         found = [np.zeros(0)]
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
             is_of_best = by == "confidence" or (by == "margin" and per == "document")
-            if codec.most_layers > 1 and is_of_best and per != "entity":
+            if has_layers and is_of_best and per != "entity":
                 # Different labelings can have the same spans.
                 best = self.nbest(batch, 2, ignore_annotation=ignore_annotation)
                 p = np.array([[*(one.probability for one in each), 0.0][:2] for each in best])
                 p **= 1 / doc_lengths(batch)[:, None].clip(min=1) if per == "token" else 1
                 found.append(1 - p[:, 0] if by == "confidence" else 1 - (p[:, 0] - p[:, 1]))
             elif per == "entity":
-                spans = span_candidates(posterior, codec.span_tags(ops), MIN_CANDIDATE)
+                assert codec.spans is not None
+                tags = SpanTags(*map(ops.asarray, codec.spans.tags))
+                spans = span_candidates(posterior, tags, MIN_CANDIDATE)
                 sequences = [doc for doc in batch for _ in range(codec.n_chains)]
                 by_sequence = split_spans(sequences, *map(ops.to_numpy, spans))
                 found.append(measure_entities(by_sequence, by, codec.n_chains))
@@ -153,27 +162,26 @@ class PosteriorQueries(Component):
 
     def compare_with_gold(
         self, examples: Sequence[Example], *, ignore_annotation: bool = True
-    ) -> tuple[Potentials, Predictions, NDArray[np.bool_], int]:
+    ) -> tuple[Potentials, PredictedSpans, NDArray[np.bool_], int]:
         """Return potentials, M predictions, which are correct (M,), and the number of others."""
         docs = [example.predicted for example in examples]
         potentials = self.find_potentials(docs, ignore_annotation)
-        tags = self.decode(potentials)
-        codec, lengths = self.codec, doc_lengths(docs)
-        values, _ = codec.read_gold(examples)
-        predictions, correct, judged = codec.compare_with_gold(tags, values, lengths)
-        partial, _ = codec.read_partial(examples)
-        stops = lengths.cumsum()
-        of_doc = stops.searchsorted(predictions[0], side="right")
-        for k in np.flatnonzero(~correct & np.isin(of_doc, [*partial])).tolist():
-            i = int(of_doc[k])
-            start, end, label = (int(part[k]) for part in predictions)
-            shift = int(stops[i] - lengths[i])
-            span = start - shift, end - shift, codec.labels[label]
-            judged[k] = codec.excludes(partial[i], *span, judged[k])
-        kept: Any = tuple(part[judged] for part in predictions)
-        return potentials, kept, correct[judged], int((~judged).sum())
+        return potentials, *self.judge(examples, self.decode(potentials))
 
-    def confidences(self, posterior: Potentials, predictions: Predictions) -> NDArray[np.floating]:
+    def judge(
+        self, examples: Sequence[Example], tags: NDArray[np.int32]
+    ) -> tuple[PredictedSpans, NDArray[np.bool_], int]:
+        """Return M predictions of tags (C N,), which are correct (M,), and the number of others."""
+        codec, lengths = self.codec, doc_lengths([example.predicted for example in examples])
+        values, _ = codec.align_gold(examples)
+        predictions, correct, judged = codec.compare_with_gold(tags, values, lengths)
+        _judge(codec, examples, values, predictions, correct, judged)
+        kept: Any = tuple(part[judged] for part in predictions)
+        return kept, correct[judged], int((~judged).sum())
+
+    def confidences(
+        self, posterior: Potentials, predictions: PredictedSpans
+    ) -> NDArray[np.floating]:
         """Return the probabilities (M,) of predictions, see `compare_with_gold`."""
         return self.codec.confidences(posterior, predictions, self.model.ops)
 
@@ -213,6 +221,45 @@ class SpanQueries(Component):
                 spans_found = (Candidate(codec.make_span(doc, *s), p) for *s, p in candidates)
                 found.append(Candidates(spans_found))
         return found
+
+
+def _judge(
+    codec: Codec,
+    examples: Sequence[Example],
+    values: Values,
+    predictions: PredictedSpans,
+    correct: NDArray[np.bool_],
+    judged: NDArray[np.bool_],
+) -> None:
+    """Judge predictions (M,) by partial annotation and by gold spans that cut tokens, in place.
+
+    values: aligned gold of the tokens.
+    """
+    docs = [example.predicted for example in examples]
+    bounds = doc_bounds(docs)
+    partial, _ = read_partial(codec.partial, examples)
+    misaligned = {i: codec.find_misaligned(eg.reference) for i, eg in enumerate(examples)}
+    misaligned = {i: spans for i, spans in misaligned.items() if spans}
+    is_open = (values == 0).all(axis=1) if misaligned else np.zeros(0, bool)
+    for i, spans in misaligned.items():
+        touched = find_touched(docs[i], spans)
+        is_open[[bounds[i][0] + token for token in touched]] = False
+        if i in partial:
+            partial[i] = partial[i].close(touched)
+    n_open = np.append(0, is_open.cumsum())
+    of_doc = np.array([end for _, end in bounds]).searchsorted(predictions[0], side="right")
+    for k in np.flatnonzero(~correct & np.isin(of_doc, [*partial, *misaligned])).tolist():
+        i = int(of_doc[k])
+        start, end, label = (int(part[k]) for part in predictions)
+        first, name = bounds[i][0], codec.labels[label]
+        start, end = start - first, end - first
+        if i in misaligned:
+            span = docs[i][start:end]
+            correct[k] = (span.start_char, span.end_char, name) in misaligned[i]
+            judged[k] = correct[k] or n_open[first + start] == n_open[first + end]
+        if i in partial and not correct[k]:
+            assert codec.partial is not None
+            judged[k] = codec.partial.excludes(partial[i], start, end, name, judged[k])
 
 
 def _posteriors(

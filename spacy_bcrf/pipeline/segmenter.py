@@ -43,7 +43,7 @@ def score_words(
     return scores
 
 
-def make_scorer() -> Callable:
+def make_word_scorer() -> Callable:
     """Return `score_words`, registered as `spacy-bcrf.segmenter_scorer.v1`."""
     return score_words
 
@@ -61,7 +61,7 @@ class Segmenter(SpanQueries, SequenceLabeler):
     def cut(self, texts: Iterable[str], batch_size: int = 512) -> Iterator[list[str]]:
         """Yield the words of each text, the same as `[word.text for word in nlp(text)]`.
 
-        The tokens of `nlp` must be those of `CharTokenizer`. A sparse chain over characters alone
+        The tokens of `nlp` must come from `CharTokenizer`. A sparse chain over characters alone
         makes no documents: three to four times as fast. ValueError for a lone surrogate.
         """
         tokenizer = CharTokenizer(self.vocab)

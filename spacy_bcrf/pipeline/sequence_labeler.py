@@ -2,10 +2,10 @@
 
 # Without `from __future__ import annotations`: spaCy evaluates the type hints of `initialize`.
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
@@ -19,37 +19,52 @@ from bcrf.chain import Potentials
 from bcrf.chain.potentials import NotFiniteError, counted
 from spacy_bcrf.annotation.display import html_table
 from spacy_bcrf.annotation.extensions import set_extensions
+from spacy_bcrf.layers.decoding import F
+from spacy_bcrf.layers.model_taggers import find_taggers
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from . import training
 from .apply_thresholds import write_candidates
+from .calibration import measure_written
 from .codecs import Codec
-from .gold import Gold, Problems, read_gold
-from .load_checks import check_loaded, find_damaged
+from .gold import Gold, GoldProblems, make_gold
+from .held_out import HeldOut
 from .platt_scaling import PlattScaling
 from .predict_in_parts import predict_in_parts
 from .prediction import Prediction, batches, predict
-from .queries import PosteriorQueries
-from .settings import Control, Setting, Settings, apply_changes, check_label, record_changes
+from .saving import SavedComponent
+from .scorers import note_scorer
+from .settings import (
+    Control,
+    FittedSetting,
+    Setting,
+    Settings,
+    check_label,
+    find_configured,
+    record_changes,
+)
 from .soft_gold import rehearse
-from .stream import Stream
+from .span_decoder import check_decoder
 from .training import LossTerm
+
+if TYPE_CHECKING:
+    from .stream import Stream
 
 _MODEL: Any = TrainablePipe.model
 """spaCy's attribute, which `SequenceLabeler.model` extends."""
 
 
-class SequenceLabeler(PosteriorQueries, TrainablePipe):
+class SequenceLabeler(SavedComponent):
     """Predict the best label sequence of each document, one of T tags per token.
 
     The codec says how a Doc stores the tags, the model computes potentials. N tokens, B documents.
-    loss_terms: additional losses, added to the objective's loss and to those of the settings.
+    loss_terms: additional losses, added to the objective's loss and the losses of the settings.
     """
 
     annotate = Setting[tuple[str, ...]]()
-    temperature = Setting[float]()
+    temperature = FittedSetting[float]()
     calibration = Setting[PlattScaling | None]()
-    threshold = Setting[float | dict[str, float]]()
+    threshold = FittedSetting[float | dict[str, float]]()
     control = Setting[Control | None]()
     calibrated_on = Setting[tuple[str, ...]]()
 
@@ -75,11 +90,12 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
         self._has_warned = self._has_learned = False
         # `nlp.resume_training` sets it to a copy of the model.
         self._rehearsal_model: Model[list[Doc], Potentials] | None = None
+        self._held_out = HeldOut()
         self._set_labels()
-        self.typed_settings = settings  # without the decoder, which the model has
+        self.settings = settings
         settings.check(name, codec)
+        check_decoder(name, codec, self._view.decoder)
         self._terms = self._apply(settings)
-        self._configured = self.settings
 
     @property
     def model(self) -> Model[list[Doc], Potentials]:
@@ -100,8 +116,9 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
     @property
     def labeling(self) -> LabelingModel:
         """The typed view of `model`. spaCy may replace the model and rename the component."""
-        if self._view.model is not self.model or self._view.name != self.name:
-            self._view = LabelingModel(self.name, self.model)
+        model = self.model
+        if self._view.model is not model or self._view.name != self.name:
+            self._view = LabelingModel(self.name, model)
         return self._view
 
     # Labels and tags
@@ -166,28 +183,30 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
 
     # Settings
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings that code may change, as JSON values. They are saved with the component."""
-        return {**self.typed_settings.model_dump(mode="json"), "decoder": self.decoder}
+    def settings_as_json(self) -> dict[str, Any]:
+        """Return the settings that code may change, and the decoder, which the model has."""
+        return {**self.settings.model_dump(mode="json"), "decoder": self.decoder}
 
     def change_setting(self, name: str, value: Any) -> None:
-        """Change one of `settings`, given as a JSON value. ValueError for a wrong value."""
+        """Change one of `settings_as_json`, given as a JSON value. ValueError for a wrong value."""
+        before = self.settings_as_json()
         if name == "decoder":
-            self.set_decoder(value)
+            check_decoder(self.name, self._codec, value)
+            self.labeling.set_decoder(value)
         else:
-            settings = self.typed_settings.change(self.name, {name: value})
+            settings = self.settings.change(self.name, {name: value})
             settings.check(self.name, self._codec)
-            self.typed_settings, self._terms = settings, self._apply(settings)
-            self._record_changes()
+            self.settings, self._terms = settings, self._apply(settings)
+        # They are saved with the component.
+        self.cfg["changed"] = record_changes(self.cfg["changed"], before, self.settings_as_json())
+
+    def end_fit(self) -> None:
+        """Fit the settings that training fits, if the component has learned since, and no more."""
+        self._held_out.end_fit(self)
 
     def _apply(self, settings: Any) -> list[LossTerm]:
         """Apply the settings of a subclass. RETURNS the losses that they add."""
         return []
-
-    def _record_changes(self) -> None:
-        """Record the settings that code has changed, which are saved with the component."""
-        self.cfg["changed"] = record_changes(self._configured, self.settings)
 
     @property
     def decoder(self) -> str:
@@ -195,9 +214,11 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
         return self.labeling.decoder
 
     def set_decoder(self, name: str) -> None:
-        """Set the decoder, one of `layers.decoding.DECODERS`."""
-        self.labeling.set_decoder(name)
-        self._record_changes()
+        """Set the decoder, one of `layers.decoding.DECODERS`. A fitted threshold goes with "f"."""
+        if self.decoder == F != name:
+            configured = find_configured(self.cfg["changed"], self.settings_as_json())
+            self.change_setting("threshold", configured["threshold"])
+        self.change_setting("decoder", name)
 
     # Prediction
 
@@ -207,12 +228,15 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
 
     def _repr_html_(self) -> str:
         shown = {"model": self.model.name, "labels": ", ".join(self.labels) or "none"}
-        shown |= {key: str(value) for key, value in self.settings.items()}
+        shown |= {key: str(value) for key, value in self.settings_as_json().items()}
         return html_table((type(self).__name__, self.name), shown.items())
 
     def predict(self, docs: Iterable[Doc], settings: Settings | None = None) -> list[Prediction]:
         """Return tags and user data of each document. settings: by default the component's."""
-        return predict(self.codec, self.labeling, list(docs), settings or self.typed_settings)
+        if self._held_out.is_stale:
+            self._held_out.calibrate_before(self)
+        labeling = self.labeling
+        return predict(self._codec, labeling, list(docs), settings or self.settings)
 
     def write(self, docs: Sequence[Doc], predictions: Sequence[Prediction]) -> list[Doc]:
         """Write predictions. RETURNS the annotated documents: new ones if the tokens change."""
@@ -220,7 +244,7 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
             return []
         tags, user_data, candidates, spans = zip(*predictions, strict=True)
         codec = self._codec
-        written = codec.write_spans(docs, spans) if codec.may_overlap else codec.write(docs, tags)
+        written = codec.write(docs, tags, spans)
         for doc, data, found in zip(written, user_data, candidates, strict=True):
             doc.user_data.update(data)
             if found is not None:
@@ -246,7 +270,7 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
             return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Yield the annotated documents. The error handler gets only those that fail alone."""
+        """Yield the annotated documents. The error handler gets only documents that fail alone."""
 
         def annotate(docs: Sequence[Doc]) -> list[Doc]:
             return self.write(docs, self.predict(docs))
@@ -258,16 +282,19 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
                 else:
                     yield found
 
-    def stream(self, tokenizer: Callable[[str], Doc] | None = None, **options: Any) -> Stream:
+    def stream(self, tokenizer: Callable[[str], Doc] | None = None, **options: Any) -> "Stream":
         """Return a stream, which annotates a text in pieces. tokenizer: None to feed documents."""
+        from .stream import Stream  # few pipelines stream, and the import takes a while
+
         return Stream(self, tokenizer, **options)
 
     # Training
 
     def read_gold(self, examples: Sequence[Example]) -> Gold:
         """Return what the examples teach, and why some teach nothing."""
+        labeling = self.labeling
         try:
-            return read_gold(self.codec, examples, self.labeling)
+            return make_gold(self._codec, examples, labeling)
         except ValueError as error:
             raise ValueError(f"[{self.name}] {error}") from None
 
@@ -282,9 +309,13 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
         """Learn from a batch. A sparse linear chain makes online steps, see `learn_online`."""
         losses = {} if losses is None else losses
         groups, labeling = [list(examples)], self.labeling
+        if self._held_out.examples:
+            self._held_out.note_learned()
         if labeling.hooks.learn is not None:
             losses.setdefault(self.name, 0.0)
             validate_examples(groups[0], f"{type(self).__name__}.update")
+            if self._held_out.examples:
+                groups[0] = self._held_out.leave_out(groups[0])
             if not any(len(example.predicted) for example in groups[0]):
                 return losses
             gold = None if self._loss_terms() else self._read_batch(groups[0])
@@ -296,6 +327,21 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
             except NotFiniteError as error:
                 raise training.diverged(self, [eg.predicted for eg in group], error) from error
         return losses
+
+    def score(self, examples: Iterable[Example], **settings: Any) -> dict[str, Any]:
+        """Return the scores of the scorer, and the calibration error if probabilities are written.
+
+        Warns of gold spans that a scorer of others lacks.
+        """
+        examples = list(examples)
+        self._held_out.note_scored()
+        found: dict[str, Any] = super().score(examples, **settings)
+        if self.annotate and (error := measure_written(self.codec, examples)) is not None:
+            found[f"{self.name}_ece"] = error
+        n = sum(len(self.codec.find_misaligned(example.reference)) for example in examples)
+        for note in note_scorer(self.name, self.scorer, n):
+            warnings.warn(note, stacklevel=2)
+        return found
 
     def _loss_terms(self) -> list[LossTerm]:
         """Return all additional losses. ValueError if the model cannot learn them."""
@@ -340,10 +386,12 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
         """Read the gold of a batch. Warn about its problems, once per training."""
         gold = self.read_gold(examples)
         if not self._has_warned:
-            problems = Problems()
+            problems = GoldProblems()
             problems.add(examples, gold.problems)
             self._has_warned = problems.warn(self.name, "a batch")
-        return gold
+        docs = [example.predicted for example in examples]
+        found = self._held_out.find(examples) if self._held_out.examples else []
+        return gold.leave_out(docs, found) if found else gold
 
     def initialize(
         self,
@@ -351,11 +399,14 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
         *,
         nlp: Language | None = None,
         labels: Sequence[str] | None = None,
+        hold_out: bool = True,
     ) -> None:
         """Set the labels, by default all of the examples, and initialize the model, see `training`.
 
-        It reads the examples once, with `two_pass` twice. ValueError for a config with another
-        number of tags, or for losses that a sparse chain cannot learn.
+        hold_out: learn all but some of the examples, see `held_out.Blocks`, and fit the temperature
+        on them whenever the weights have changed. It reads the examples once, with `two_pass`
+        twice. ValueError for a config with another number of tags, or for losses that a sparse
+        chain cannot learn.
         """
         self._loss_terms()
         check_lexeme_norms(self.vocab, self.name)
@@ -370,42 +421,16 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
             self._has_new_labels = False
             self._set_labels()
 
-        corpus = training.read_corpus(self, get_examples, labels, set_labels)
+        corpus = training.scan_corpus(self, get_examples, labels, set_labels)
+        if nlp is not None:
+            training.check_output(nlp, self.name, self._codec, [doc.text for doc in corpus.sample])
         training.report_layers(self.name, self._codec, *self.choose_layers(corpus.layers))
         self._resize()
         self.model.initialize(X=corpus.sample)
-        training.fit_first_chains(self, get_examples)
+        held_out = corpus.blocks.choose() if hold_out else []
+        fits = not find_configured(self.cfg["changed"], self.settings_as_json())["threshold"]
+        self._held_out = HeldOut(held_out, corpus.n_docs, nlp, fits_threshold=fits)
+        training.fit_first_chains(self, get_examples, self._held_out)
+        if taggers := find_taggers(self.model):
+            self.cfg["scores"] = {tagger.name: tagger.merge.extended for tagger in taggers}
         self._has_warned = corpus.problems.warn(self.name, "the training data")
-
-    # Serialization
-
-    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SequenceLabeler":
-        """Load the component from bytes. ValueError if it does not fit the config."""
-        return self._load(super().from_bytes, bytes_data, exclude)
-
-    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SequenceLabeler":
-        """Load the component from a folder. ValueError if it does not fit the config."""
-        try:
-            return self._load(super().from_disk, path, exclude)
-        except ValueError as error:
-            raise ValueError(f"{find_damaged(path)}: {error}") from error
-        except (Exception, MemoryError) as error:  # thinc and msgpack raise any for damaged files
-            raise ValueError(
-                f"{find_damaged(path)}: [{self.name}] the files are damaged, or of another version "
-                f"({type(error).__name__}: {error}); restore them, or train the component again"
-            ) from error
-
-    def _load(self, load: Callable, source: Any, exclude: Iterable[str]) -> "SequenceLabeler":
-        """Load the component, and change the settings again that code changed before saving."""
-        of_tags = {key: self.cfg[key] for key in self._codec.settings}
-        self.cfg["changed"] = "{}"  # Version 0.1.0 did not save settings.
-        load(source, exclude=exclude)
-        labels = self.cfg.get("labels")
-        if not (isinstance(labels, list) and all(isinstance(label, str) for label in labels)):
-            raise ValueError(f"[{self.name}] cfg is damaged: labels must be a list of strings")
-        apply_changes(self.name, self.cfg["changed"], self._configured, self.change_setting)
-        self._record_changes()
-        self._codec.state = {key: self.cfg[key] for key in self._codec.state}
-        self._set_labels()
-        check_loaded(self.labeling, self.cfg, of_tags, self.tags)
-        return self

@@ -50,7 +50,7 @@ class Control:
     promise: "precision": predictions below their label's threshold are dropped; "recall": all spans
     from it on are written to `Doc.spans["candidates"]`. thresholds: of labels, in [0, 1] and above
     0 for "recall", for posteriors of the temperature. fitted_on: hashes of texts that `control` has
-    seen, see `analysis.loading.hash_texts`. Others: see `analysis.control` and its `Loss`.
+    seen, see `held_out.hash_texts`. Others: see `promises.control` and its `Loss`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}
@@ -127,7 +127,7 @@ class Settings(BaseModel):
     number, or numbers by label, 0 for the others. A dropped span is outside of all spans, a dropped
     tag is empty, preset annotation stays. control: thresholds by label that keep a promise, in
     place of `threshold`. calibrated_on: hashes of texts that `calibrate` has seen, see
-    `analysis.loading.hash_texts`.
+    `held_out.hash_texts`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -170,12 +170,17 @@ class Settings(BaseModel):
 
 
 def check_grouping(name: str, codec: Codec, by: str) -> None:
-    """Raise ValueError if predictions have no such group: a tag has no length."""
-    if by not in codec.groupings:
+    """Raise ValueError if predictions have no such group."""
+    if by not in groupings(codec):
         raise ValueError(
             f"[{name}] calibration by {by} needs spans, but the component predicts {codec.what}. "
-            f"Calibrate by {' or '.join(codec.groupings)}"
+            "Calibrate by label"
         )
+
+
+def groupings(codec: Codec) -> tuple[str, ...]:
+    """Return the groupings of predictions for Platt scaling: a tag has no length."""
+    return ("label",) if codec.spans is None else ("label", "length")
 
 
 def check_promise(name: str, codec: Codec, promise: str) -> None:
@@ -250,14 +255,31 @@ class Setting(Generic[T]):
     @overload
     def __get__(self, component: Any, owner: type) -> T: ...
     def __get__(self, component: Any, owner: type) -> Any:
-        return self if component is None else getattr(component.typed_settings, self._name)
+        return self if component is None else getattr(component.settings, self._name)
 
     def __set__(self, component: Any, value: Any) -> None:
         component.change_setting(self._name, value)
 
 
-def record_changes(configured: dict[str, Any], current: dict[str, Any]) -> str:
-    """Return changed settings, and all with a "$", as JSON text: name -> (configured, current)."""
+class FittedSetting(Setting[T]):
+    """A setting that training fits. An assigned value stays until the component learns again."""
+
+    def __set__(self, component: Any, value: Any) -> None:
+        component.end_fit()
+        super().__set__(component, value)
+
+
+def find_configured(changes: str, current: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of the config. changes: of `record_changes`."""
+    return current | {name: configured for name, (configured, _) in json.loads(changes).items()}
+
+
+def record_changes(changes: str, before: dict[str, Any], current: dict[str, Any]) -> str:
+    """Return changed settings, and all with a "$", as JSON text: name -> (configured, current).
+
+    changes: those so far. before: the settings that had them.
+    """
+    configured = find_configured(changes, before)
     changed = {
         name: (configured[name], value)
         for name, value in current.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import starmap
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -28,9 +29,11 @@ from spacy.tokens import Doc, Span
 
 from bcrf.linear import Tokens
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
+from spacy_bcrf.annotation.identifiers import LABELS, Identifier, Identifiers
 from spacy_bcrf.annotation.text_stream import LONG_WORD, MOST_WORDS, stream_text
 from spacy_bcrf.sparse.features import Features
 
+from .identifier_recognizer import IdentifiedText, set_identifiers
 from .prediction import Component
 
 _OF_COMPONENTS = {TAG, POS, LEMMA, DEP, HEAD, MORPH, ENT_TYPE, ENT_ID, ENT_KB_ID, SENT_START}
@@ -42,18 +45,31 @@ _KNOWN: WeakKeyDictionary[Any, tuple[Any, Any, dict[str, Any]]] = WeakKeyDiction
 class Pieces:
     """Reader of pieces: texts, or the parts of documents.
 
-    state: of the text and the documents so far. It can be set back to an earlier one.
+    state: text and documents so far. It can be set back to an earlier one.
     """
 
     def __init__(
-        self, pipe: Component, features: Features, tokenizer: Callable[[str], Doc] | None
+        self,
+        pipe: Component,
+        features: Features,
+        tokenizer: Callable[[str], Doc] | None,
+        identifiers: Identifiers | None = None,
     ) -> None:
-        """tokenizer: None if only documents come. ValueError if features need components."""
+        """tokenizer: None if only documents come. identifiers: to find in text.
+
+        ValueError if features need other components, or if the pipe has a label of an identifier.
+        """
         self._name, self._has_entities = pipe.name, ENT_IOB in pipe.codec.attributes
         self._features: Any = features.compiled
         self._tokenizer: Any = tokenizer
         self._text = None if tokenizer is None else stream_text(tokenizer)
-        if self._text and (read := _OF_COMPONENTS.intersection(pipe.labeling.columns)):
+        self._marked = IdentifiedText(identifiers) if identifiers and self._text else None
+        if both := sorted({*LABELS}.intersection(pipe.codec.labels if identifiers else ())):
+            raise ValueError(
+                f"[{pipe.name}] cannot stream after bcrf_identifiers: both have the label {both[0]}"
+            )
+        set_by_others = _OF_COMPONENTS - ({ENT_TYPE} if identifiers else set())
+        if self._text and (read := set_by_others.intersection(pipe.labeling.columns)):
             names = ", ".join(key.lower() for key, value in IDS.items() if value in read)
             raise ValueError(
                 f"[{pipe.name}] cannot stream text: its features read {names}, which other "
@@ -68,22 +84,30 @@ class Pieces:
             self._known = _KNOWN[words][-1]
         _KNOWN[words] = *rules, self._known
         self._is_first = True
+        self._length = 0, 0  # tokens and characters
+        self.identifiers: list[tuple[int, int, int, int, str]] = []
+        """Tokens, characters and label of each one in the text so far that nobody has taken."""
         self._last: tuple[Doc | None, int] | None = None  # the last piece: document and end
 
     @property
     def state(self) -> tuple[Any, ...]:
-        return self._text and self._text.state, self._last, self._is_first
+        marked = self._marked and self._marked.state
+        of_text = self._text and self._text.state
+        return of_text, self._last, self._is_first, marked, self._length, len(self.identifiers)
 
     @state.setter
     def state(self, state: tuple[Any, ...]) -> None:
-        text, self._last, self._is_first = state
+        text, self._last, self._is_first, marked, self._length, n = state
+        del self.identifiers[n:]
         if self._text:
             self._text.state = text
+        if self._marked:
+            self._marked.state = marked
 
     def read(self, piece: str | Doc | Span | None) -> list[Any]:
         """Return the `StreamTokens` that are final. None ends the stream. Errors: `Stream.feed`."""
         if piece is None:
-            return self._read_words(self._text.close()) if self._text else []
+            return self._read_words(self._text.close(), True) if self._text else []
         if not isinstance(piece, str):
             if isinstance(piece, Doc | Span):
                 return [self._read_part(piece)]
@@ -118,12 +142,27 @@ class Pieces:
         # spaCy sets a sentence start at the first token of each document.
         return self._read_tokens(piece, len(doc) > 1 and doc.has_annotation("SENT_START"))
 
-    def _read_words(self, texts: list[str]) -> list[Any]:
+    def _read_words(self, texts: list[str], ended: bool = False) -> list[Any]:
         known = self._known
+        if self._marked:
+            return list(starmap(self._read_marked, self._marked.read(texts, ended)))
         if self._is_first:  # The first word, unlike all others, starts a sentence.
             first = [self._read_tokens(self._tokenizer(text), False) for text in texts[:1]]
             return first + [self._tokenize(text) for text in texts[1:]]
         return [known.get(text) or self._tokenize(text) for text in texts]
+
+    def _read_marked(self, text: str, identifiers: list[Identifier]) -> Any:
+        if identifiers or self._is_first:
+            doc = self._tokenizer(text)
+            n, at = self._length
+            for span in set_identifiers(doc, identifiers):
+                places = n + span.start, n + span.end, at + span.start_char, at + span.end_char
+                self.identifiers.append((*places, span.label_))
+            tokens = self._read_tokens(doc, False)
+        else:
+            tokens = self._known.get(text) or self._tokenize(text)
+        self._length = self._length[0] + len(tokens.words), self._length[1] + len(text)
+        return tokens
 
     def _tokenize(self, text: str) -> Any:
         tokens = self._read_tokens(self._tokenizer(text), False)
@@ -140,6 +179,9 @@ class Pieces:
         )
         if n and not (has_sentences or self._is_first):
             values[0, self._sentence] = 0
+        if any(token.ent_type for token in tokens):
+            # White space that starts a sentence is in no entity, and neither are identifiers.
+            values[[bool(token.ent_type) for token in tokens], -2:] = 1
         self._is_first = self._is_first and not n
         words, marks = [t.text_with_ws for t in tokens], values[:, self._n_features :]
         read = Tokens(

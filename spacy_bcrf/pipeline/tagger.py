@@ -25,7 +25,7 @@ def score_tags(
     return Scorer.score_token_attr(examples, attribute, **settings)
 
 
-def make_scorer() -> Callable:
+def make_tag_scorer() -> Callable:
     """Return `score_tags`, registered as `spacy-bcrf.Tagger.v1`."""
     return score_tags
 

@@ -20,13 +20,15 @@ from bcrf.chain import Potentials
 from bcrf.chain.potentials import NotFiniteError, raise_deferred
 from bcrf.chain.unlikelihood import unlikelihood_loss
 from spacy_bcrf.annotation.arrays import UNKNOWN
-from spacy_bcrf.corpora.split_corpus import find_losses
+from spacy_bcrf.annotation.token_differences import TokenDifferences
 from spacy_bcrf.layers.linear_chain import find_obstacle, sparse_chains
 from spacy_bcrf.layers.protocol import LabelingModel
+from spacy_bcrf.readers.split_corpus import find_losses
 
 from .codecs import Codec
-from .gold import Gold, Problems, find_trimmed
-from .prediction import BATCH_SIZE, Component, describe
+from .gold import Gold, GoldProblems, find_trimmed
+from .held_out import Blocks, HeldOut
+from .prediction import BATCH_SIZE, Component, name_doc
 
 SAMPLE_SIZE = 10
 """Number of documents that initialize a network."""
@@ -36,7 +38,7 @@ GRADIENT_BATCH = 8
 MANY_TAGS = 1000
 """A chain with more tags is slow."""
 SECONDS, BYTES = 5e-9, 36
-"""Of a word in training and of a chain, for each pair of tags: 1,001 to 4,001 tags, one thread."""
+"""Per word in training, chain and pair of tags: 1,001 to 4,001 tags, one thread."""
 LOSS_TERMS = "an additional loss such as entity_ratio or label_smoothing"
 
 LossTerm = Callable[[Potentials, Gold, Potentials], float]
@@ -104,7 +106,7 @@ def diverged(pipe: Component, docs: Sequence[Doc], error: NotFiniteError) -> Val
         else "Lower the rate of the sparse linear chain"
     )
     return ValueError(
-        f"[{pipe.name}] training diverged: the scores of {describe(docs, error)} are NaN or "
+        f"[{pipe.name}] training diverged: the scores of {name_doc(docs, error)} are NaN or "
         f"infinite. {remedy}"
     )
 
@@ -113,7 +115,8 @@ def diverged(pipe: Component, docs: Sequence[Doc], error: NotFiniteError) -> Val
 class Corpus:
     """What one pass over the training data finds. labels: all, in spans, in `annotated_labels`.
 
-    layers: see `Codec.count_layers`. n_trimmed: spans with whitespace at an edge.
+    layers: see `Codec.count_layers`. blocks: choose what to hold out. n_trimmed: spans with
+    whitespace at an edge. differences: of gold tokens from the pipeline's.
     """
 
     n_docs: int = 0
@@ -121,12 +124,14 @@ class Corpus:
     labels: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
     annotated: set[str] = field(default_factory=set)
-    problems: Problems = field(default_factory=Problems)
+    problems: GoldProblems = field(default_factory=GoldProblems)
     layers: Counter[tuple[str, int]] = field(default_factory=Counter)
     n_trimmed: int = 0
+    differences: TokenDifferences = field(default_factory=TokenDifferences)
+    blocks: Blocks = field(default_factory=Blocks)
 
 
-def read_corpus(
+def scan_corpus(
     pipe: Component,
     get_examples: Callable[[], Iterable[Example]],
     labels: Sequence[str] | None,
@@ -134,8 +139,8 @@ def read_corpus(
 ) -> Corpus:
     """Read the training data once: labels, features, problems of gold, and a sample.
 
-    labels: of the component, None for all of the data. set_labels: gets the labels found so far, so
-    that the gold of a batch can be checked. ValueError and warnings: see `_check_corpus`.
+    labels: labels of the component, None for all of the data. set_labels: gets the labels found so
+    far, so that the gold of a batch can be checked. ValueError and warnings: see `_check_corpus`.
     """
     if isinstance(labels, str):
         raise ValueError(f"[{pipe.name}] labels must be a list of strings, got {labels!r}")
@@ -156,11 +161,17 @@ def read_corpus(
         known = len(found.labels)
         for example in batch:
             reference = example.reference
-            found.labels |= pipe.codec.find_labels(reference)
+            of_doc = pipe.codec.find_labels(reference)
+            found.labels |= of_doc
+            is_whole = not pipe.codec.unannotated(reference).any()
+            found.blocks.add(example, of_doc, is_whole=is_whole)
             found.used |= pipe.codec.find_used_labels(reference)
-            found.annotated.update(pipe.codec.annotated_labels(reference) or ())
+            if partial := pipe.codec.partial:
+                found.annotated.update(partial.find_annotated_labels(reference) or ())
             found.layers.update(pipe.codec.count_layers(example))
             found.n_trimmed += len(find_trimmed(pipe.codec, reference))
+            if pipe.codec.unit != "word":
+                found.differences.add(example.predicted, reference)
         if labels is None and len(found.labels) > known:
             set_labels(sorted(found.labels))
         docs = [example.predicted for example in batch]
@@ -187,15 +198,14 @@ def _naming_missing(examples: Iterable[Example]) -> Iterator[Example]:
 
 
 def check_pipeline(nlp: Language, name: str, model: Model, codec: Codec) -> None:
-    """Warn of components that write one span group, of unread vectors, and of lossy readers."""
+    """Warn of unread vectors and of lossy readers. ValueError if two write one span group."""
     key = codec.settings.get("spans_key")
     for other in nlp.pipe_names if key is not None else ():
         writes = "doc.spans" in nlp.get_pipe_meta(other).assigns
         if other != name and writes and nlp.get_pipe_config(other).get("spans_key") == key:
-            warnings.warn(
+            raise ValueError(
                 f"[{name}] {other} writes doc.spans[{key!r}] too, and the later component replaces "
-                "the spans. Set another spans_key in one of them",
-                stacklevel=3,
+                "the spans. Set another spans_key in one of them"
             )
     config = nlp.config.interpolate()
     for note in find_losses(config, nlp.vocab):
@@ -213,8 +223,32 @@ def check_pipeline(nlp: Language, name: str, model: Model, codec: Codec) -> None
         )
 
 
+PARTIAL = ("attribute_ruler",)
+"""Factories of components that set an attribute of some tokens only."""
+
+
+def check_output(nlp: Language, name: str, codec: Codec, texts: Sequence[str]) -> None:
+    """Raise ValueError if no prediction of a component can appear in the pipeline's documents.
+
+    texts: of training documents.
+    """
+    docs = [nlp.make_doc(text) for text in texts if text]
+    who = "the tokenizer" if docs and all(map(codec.is_preset, docs)) else None
+    for other in nlp.pipe_names[: nlp.pipe_names.index(name)] if name in nlp.pipe_names else ():
+        meta = nlp.get_pipe_meta(other)
+        ours = getattr(nlp.get_pipe(other), "codec", None)
+        assigned = meta.assigns if ours is None else [f"token.{ours.settings.get('attribute')}"]
+        if meta.factory not in PARTIAL and codec.is_hidden_by(assigned):
+            who = who or f"the earlier component {other!r}"
+    if who is not None:
+        raise ValueError(
+            f"[{name}] {who} sets {codec.what} of all tokens, which overwrite = false keeps: no "
+            f"prediction would appear. Set components.{name}.overwrite = true"
+        )
+
+
 def note_cost(name: str, codec: Codec) -> Iterator[str]:
-    """Yield a note if the tags of a chain are so many that their transitions are slow."""
+    """Yield a note if a chain has too many tags for fast transitions."""
     n_tags = len(codec.tags) // codec.n_chains
     if n_tags > MANY_TAGS:
         yield (
@@ -226,7 +260,7 @@ def note_cost(name: str, codec: Codec) -> Iterator[str]:
 
 
 def report_layers(name: str, codec: Codec, chosen: str, lost: str) -> None:
-    """Log what `Codec.describe` says of the chosen layers. Warn of what they leave out and cost."""
+    """Log the description of the chosen layers. Warn of what they leave out and cost."""
     if chosen:
         logger.info("[%s] %s", name, chosen)
     if lost:
@@ -235,12 +269,14 @@ def report_layers(name: str, codec: Codec, chosen: str, lost: str) -> None:
         warnings.warn(note, stacklevel=3)
 
 
-def fit_first_chains(pipe: Component, get_examples: Callable[[], Iterable[Example]]) -> None:
-    """Train the first chains of `two_pass`, after `read_corpus`. They read the corpus once more."""
+def fit_first_chains(
+    pipe: Component, get_examples: Callable[[], Iterable[Example]], held_out: HeldOut
+) -> None:
+    """Train the first chains of `two_pass`, after `scan_corpus`. They read the corpus once more."""
     model = pipe.labeling.model
     chains = [chain for chain in sparse_chains(model) if chain.first]
     if chains:
-        examples = list(get_examples())
+        examples = held_out.leave_out(list(get_examples()))
         docs, gold, ops = [eg.predicted for eg in examples], pipe.read_gold(examples), model.ops
         gold.leave_out_rejections(docs)
         for chain in chains:
@@ -276,6 +312,8 @@ def _check_corpus(pipe: Component, corpus: Corpus) -> None:
             "first ones",
             stacklevel=3,
         )
+    for note in corpus.differences.note(f"[{name}] the training data"):
+        warnings.warn(note, stacklevel=3)
     if unused := sorted(corpus.annotated - corpus.used):
         warnings.warn(
             f"[{name}] annotated_labels has {', '.join(unused)}, but no span of the training data "

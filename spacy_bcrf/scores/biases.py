@@ -37,7 +37,7 @@ def read_biases(path: str | Path, point: str = "default") -> dict[str, float]:
         if missing := [name for name in NAMES if name not in biases]:
             raise ValueError(f"the operating point {point!r} has no {', '.join(missing)}")
         return {name: float(biases[name]) for name in NAMES}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{file}: expected operating points with six biases: {error}") from error
 
 
@@ -46,12 +46,16 @@ def write_biases(
 ) -> None:
     """Add an operating point to a file: the mean of the transitions (T, T) that share a bias.
 
-    The biases equal the transitions if those of each kind are equal, see `spread_biases`.
+    The biases equal the transitions if the transitions of each kind are equal, see `spread_biases`.
+    ValueError for an old file that has no operating points; it stays.
     """
     file = Path(path)
-    points = json.loads(file.read_text(encoding="utf8")) if file.is_file() else {}
     means = {k: float(transitions[at].mean()) if at.any() else 0.0 for k, at in _masks(tags)}
-    points.setdefault("operating_points", {})[point] = {"biases": means}
+    try:
+        points = json.loads(file.read_text(encoding="utf8")) if file.is_file() else {}
+        points.setdefault("operating_points", {})[point] = {"biases": means}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{file}: expected operating points, or no file: {error}") from error
     write_text(file, json.dumps(points, indent=2) + "\n")
 
 

@@ -8,15 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 OUTSIDE = "O"
-_PREFIXED = re.compile("([BILUES])[-_](.+)")
+_PREFIXED = re.compile("([BILUESM])[-_](.+)")
+_SUFFIXED = re.compile("(.+)[-_]([BILUESM])")
+# Names of sub-words that are no part of a text, of padding and of later sub-words.
+_NO_ENTITY = re.compile(r"\[.*\]|<.*>|PAD|X")
 # Prefixes of foreign labels that stand for a prefix of ours, the best first. "" is a plain label.
 _STANDS_FOR = {
     "B": ("B", "", "I", "U", "S"),
-    "I": ("I", "", "B"),
-    "L": ("L", "E", "I", "", "B"),
+    "I": ("I", "M", "", "B"),
+    "L": ("L", "E", "I", "M", "", "B"),
     "U": ("U", "S", "B", "", "I"),
 }
-_STANDS_FOR |= {"E": _STANDS_FOR["L"], "S": _STANDS_FOR["U"], "": ("",)}
+_STANDS_FOR |= {"M": _STANDS_FOR["I"], "E": _STANDS_FOR["L"], "S": _STANDS_FOR["U"], "": ("",)}
 
 
 def split_label(label: str) -> tuple[str, str]:
@@ -34,15 +37,33 @@ def split_labels(labels: Sequence[str]) -> list[tuple[str, str]]:
     """Return the prefix and the name of each label of a source.
 
     E-MAIL is a plain name, unless other labels have prefixes of MAIL. The same holds for B-DAY if
-    PHONE, without a prefix, is a label too.
+    PHONE, without a prefix, is a label too. PER-B and PER-I have suffixes if all labels do.
     """
+    ends = [_SUFFIXED.fullmatch(label) for label in labels]
+    suffixes = Counter(end[1] for end in ends if end)
+    if suffixes.total() == len({*labels} - {OUTSIDE}) and max(suffixes.values(), default=0) > 1:
+        return [(end[2], end[1]) if end else ("", OUTSIDE) for end in ends]
     pairs = [split_label(label) for label in labels]
     names = Counter(name for prefix, name in pairs if prefix)
     all_have = all(prefix or name == OUTSIDE for prefix, name in pairs)
     return [
-        pair if names[pair[1]] > 1 or (all_have and pair[0] not in ("E", "L")) else ("", label)
+        pair if names[pair[1]] > 1 or (all_have and pair[0] not in ("E", "L", "M")) else ("", label)
         for pair, label in zip(pairs, labels, strict=True)
     ]
+
+
+def find_unclear(labels: Sequence[str], names: Mapping[str, str]) -> tuple[list[str], bool]:
+    """Return labels of a source that may mean no entity, and whether it has a label O.
+
+    names: our name by foreign name; a label in it is clear. Without O, all others are unclear.
+    """
+    pairs = split_labels(labels)
+    foreign = list(dict.fromkeys(name for _, name in pairs))
+    ours = {names.get(name, name) or OUTSIDE for name in foreign}
+    others = [name for name in foreign if name not in names and name != OUTSIDE]
+    if OUTSIDE not in ours:
+        return others or foreign, False
+    return [x for x in others if ("", x) in pairs and _NO_ENTITY.fullmatch(x)], True
 
 
 class Merge:
@@ -82,11 +103,11 @@ class Merge:
             self.columns[k] = place
 
     def apply(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the log-probabilities of the merged labels from those of the foreign ones."""
+        """Return the log-probabilities of the merged labels from the foreign ones."""
         return self.extend(values)[:, self.columns]
 
     def extend(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the log-probabilities of `extended` from those of the foreign labels."""
+        """Return the log-probabilities of `extended` from the foreign labels."""
         with np.errstate(invalid="ignore"):  # all minus infinity
             sums = [np.logaddexp.reduce(values[:, self._groups[k]], axis=1) for k in self._several]
         return np.column_stack([values, *sums])

@@ -13,7 +13,7 @@ from bcrf.io.hashes import hash_files
 from bcrf.lazy import lazy
 from spacy_bcrf.annotation.tokenizers import copy_words
 
-from .span_sources import CERTAINTY, LEAST, score_tokens, span_labels
+from .span_sources import CERTAINTY, PROBABILITY_FLOOR, score_tokens, span_labels
 
 
 class PipelineScores:
@@ -77,11 +77,11 @@ class PipelineScores:
     def identity(self) -> str:
         return f"{hash_files(self._nlp.path)} {self._name} {self.exclude}"
 
-    def load(self) -> None:
-        self._pipe  # noqa: B018
+    def load(self) -> object:
+        return self._pipe
 
     def __call__(self, docs: Sequence[Doc]) -> list[NDArray[np.float32]]:
-        # The scores hold no strings, so those of the documents can go.
+        # The scores hold no strings, so the documents' strings can go.
         with self._nlp.memory_zone():
             return self._score(docs)
 
@@ -93,7 +93,7 @@ class PipelineScores:
             copies = _run(pipe, copies)
         if hasattr(self._pipe, "token_marginals"):
             found = self._pipe.token_marginals(copies)
-            return [np.log(p.clip(LEAST**2)).astype("float32") for p in found]
+            return [np.log(p.clip(PROBABILITY_FLOOR**2)).astype("float32") for p in found]
         if self._is_greedy:
             return [values[:, self._actions] for values in score_actions(self._pipe, copies)]
         if isinstance(self._pipe, EntityRecognizer):

@@ -13,7 +13,7 @@ _MOST = 500
 """Keys of one query. SQLite allows 999."""
 
 
-class Cache:
+class ScoreFile:
     """An SQLite file. Several sources and processes can share it, and a killed one loses a batch.
 
     Raises ValueError if the file is none of SQLite, or damaged.
@@ -38,7 +38,10 @@ class Cache:
     def read(
         self, identity: str, keys: Sequence[bytes], n_labels: int
     ) -> dict[bytes, NDArray[np.float32]]:
-        """Return the scores (n, L) of known keys. A missing file has none."""
+        """Return the scores (n, L) of known keys. A missing file has none.
+
+        ValueError for data that are no numbers of L labels.
+        """
         if not self.path.exists() or not self.path.stat().st_size:
             return {}
         by_row = {_row(identity, key): key for key in keys}
@@ -49,6 +52,11 @@ class Cache:
                 marks = ",".join("?" * len(some))
                 query = f"SELECT key, data FROM scores WHERE key IN ({marks})"
                 for row, data in connection.execute(query, some):
+                    if not isinstance(data, bytes) or len(data) % (4 * n_labels):
+                        raise ValueError(
+                            f"cache {self.path}: a row has no scores of {n_labels} labels. Delete "
+                            "the file, and run `spacy bcrf scores` again"
+                        )
                     found[by_row[row]] = np.frombuffer(data, "float32").reshape(-1, n_labels)
         return found
 

@@ -16,20 +16,20 @@ from bcrf.lazy import lazy
 
 from .foreign_labels import OUTSIDE
 
-Scored = tuple[int, int, str, float]
+ScoredSpan = tuple[int, int, str, float]
 """First token, one past the last, label, and probability."""
 
-LEAST = 1e-4
+PROBABILITY_FLOOR = 1e-4
 """Least probability of a label. No source is certain."""
 CERTAINTY = 0.95
 """Probability of a span without a score."""
 
 
-def score_tokens(n: int, spans: Iterable[Scored], labels: Sequence[str]) -> NDArray[np.float32]:
+def score_tokens(n: int, spans: Iterable[ScoredSpan], labels: Sequence[str]) -> NDArray[np.float32]:
     """Return log-probabilities (n, L) of the labels O, B-X and I-X of spans.
 
     The probabilities of spans that share a token add up, at most to 1. O has the rest. Of equal
-    spans, such as those of overlapping windows, the most probable one counts.
+    spans, such as spans of overlapping windows, the most probable one counts.
     """
     at = {label: i for i, label in enumerate(labels)}
     p = np.zeros((n, len(labels)))
@@ -38,7 +38,7 @@ def score_tokens(n: int, spans: Iterable[Scored], labels: Sequence[str]) -> NDAr
         p[start, at[f"B-{label}"]] += score
         p[start + 1 : end, at[f"I-{label}"]] += score
     p[:, at[OUTSIDE]] = 1 - p.sum(axis=1)
-    p = p.clip(LEAST)
+    p = p.clip(PROBABILITY_FLOOR)
     return np.log(p / p.sum(axis=1, keepdims=True)).astype("float32")
 
 
@@ -62,11 +62,11 @@ class SpanScores:
         self.n_cut = 0
 
     @lazy
-    def _spans(self) -> dict[str, list[Scored]]:
+    def _spans(self) -> dict[str, list[ScoredSpan]]:
         """The spans of each text, in characters. CorpusError names the file and a wrong line."""
         if not self.path.is_file():
             raise ValueError(f"{self.path}: no such file; expected JSON lines of texts and spans")
-        found: dict[str, list[Scored]] = {}
+        found: dict[str, list[ScoredSpan]] = {}
         places: dict[str, str] = {}
         for place, fields in read_objects(self.path):
             try:
@@ -88,14 +88,18 @@ class SpanScores:
 
     @lazy
     def labels(self) -> list[str]:
-        return span_labels(s[2] for spans in self._spans.values() for s in spans)
+        names = {span[2] for spans in self._spans.values() for span in spans}
+        if not names:
+            n = len(self._spans)
+            raise CorpusError(f"{self.path}: none of its {n:,} texts has a span; expected one")
+        return span_labels(names)
 
     @lazy
     def identity(self) -> str:
         return hash_files(self.path)
 
-    def load(self) -> None:
-        self._spans  # noqa: B018
+    def load(self) -> object:
+        return self._spans
 
     def __call__(self, docs: Sequence[Doc]) -> list[NDArray[np.float32]]:
         return [self._score(doc) for doc in docs]
@@ -131,7 +135,7 @@ def _read_string(fields: dict[str, Any], key: str) -> str:
     return value
 
 
-def _read_span(text: str, span: Any) -> Scored:
+def _read_span(text: str, span: Any) -> ScoredSpan:
     if not isinstance(span, dict):
         raise ValueError(f"a span must be an object, got {span!r:.60}")
     start, end = span.get("start"), span.get("end")

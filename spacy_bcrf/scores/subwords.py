@@ -38,13 +38,13 @@ def find_pairs(
     return tokens[order], subwords[order]
 
 
-def pool(
+def pool_subwords(
     doc: Doc,
     offsets: Sequence[tuple[int, int]],
     values: NDArray[np.float32],
     pooling: Pooling,
 ) -> NDArray[np.float32]:
-    """Return the log-probabilities (n, L) of tokens from those of sub-words (S, L).
+    """Return the log-probabilities (n, L) of tokens from the sub-words' (S, L).
 
     pooling: "first" takes the first sub-word of a token; "mean" the mean probability; "max" the
     sub-word that gives a label its highest probability. A sub-word of several tokens counts for
@@ -65,7 +65,7 @@ def pool(
     return out
 
 
-class Window(NamedTuple):
+class SubwordWindow(NamedTuple):
     """Tokens or sub-words [start, end) that a model reads at once, and which of them to keep."""
 
     start: int
@@ -74,7 +74,7 @@ class Window(NamedTuple):
     last_kept: int
 
 
-def plan_windows(n: int, size: int, overlap: int) -> list[Window]:
+def plan_windows(n: int, size: int, overlap: int) -> list[SubwordWindow]:
     """Cover n sub-words by windows of at most `size`, neighbours with at least an overlap.
 
     Each sub-word is kept once: from the window in which it is farthest from the nearer end.
@@ -83,4 +83,4 @@ def plan_windows(n: int, size: int, overlap: int) -> list[Window]:
     starts = [*range(0, last, size - overlap), last]
     cuts = [0, *((a + size + b) // 2 for a, b in pairwise(starts)), n]
     pairs = zip(starts, pairwise(cuts), strict=True)
-    return [Window(start, min(start + size, n), *kept) for start, kept in pairs]
+    return [SubwordWindow(start, min(start + size, n), *kept) for start, kept in pairs]

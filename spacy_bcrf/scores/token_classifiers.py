@@ -1,8 +1,12 @@
 """Token classifiers of Hugging Face, as PyTorch or ONNX models in local folders."""
 
 import json
+import operator
+import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +18,30 @@ from bcrf.io.extras import require
 from bcrf.io.hashes import hash_files
 from bcrf.lazy import lazy
 
-from .subwords import Pooling, Window, plan_windows, pool
+from .foreign_tagger import SourceError
+from .subwords import Pooling, SubwordWindow, plan_windows, pool_subwords
 
 Run = Callable[[NDArray[np.int64]], NDArray[np.float32]]
-WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
-"""Files of Hugging Face Transformers."""
+WEIGHTS = "*.safetensors"
+"""Files of Hugging Face Transformers. Its older *.bin are pickles, which can run code."""
+PICKLES = "pytorch_model*.bin"
 BATCH_SIZE = 16
 """Windows of the same number of sub-words that a model reads at once."""
-# Models whose positions start after those of the padding.
+# Models whose positions start after the padding's.
 _PADDED = {"roberta", "xlm-roberta", "camembert", "longformer"}
+
+
+@contextmanager
+def reading(file: Path, expected: str) -> Iterator[None]:
+    """Turn an exception of a library that reads a file into a ValueError that names the file."""
+    try:
+        yield
+    except ImportError:
+        raise
+    except Exception as error:  # libraries in Rust and C++ raise any
+        raise ValueError(
+            f"{file}: cannot be read ({type(error).__name__}: {error}); expected {expected}"
+        ) from error
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -39,6 +58,36 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
+def read_labels(folder: Path) -> list[str]:
+    """Return the labels of `config.json` by number. ValueError for fewer than two, or odd ones."""
+    file, by_id = folder / "config.json", read_config(folder).get("id2label", {})
+    if len(by_id) < 2:
+        raise ValueError(f"{file}: expected two labels or more in id2label")
+    for i in range(len(by_id)):
+        label = by_id.get(str(i))
+        if not isinstance(label, str) or not label:
+            raise ValueError(
+                f"{file}: id2label has {label!r} for the label {i} of {len(by_id)}; expected a "
+                "name for each number from 0 on"
+            )
+    return [by_id[str(i)] for i in range(len(by_id))]
+
+
+def find_named_files(model: Path) -> list[Path]:
+    """Return the files in the folder of an ONNX model whose names the model contains.
+
+    These include all external data, which a model names by their path in its folder.
+    """
+    with model.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return []  # nothing to map
+        with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+            around = sorted({*model.parent.rglob("*")} - {model})
+            files = (each for each in around if each.is_file())
+            named = (each.relative_to(model.parent).as_posix().encode() for each in files)
+            return [model.parent / os.fsdecode(name) for name in named if content.find(name) >= 0]
+
+
 class TokenClassifier:
     """A model's labels, sub-words, windows and batches.
 
@@ -47,7 +96,7 @@ class TokenClassifier:
     open_model: returns the function from sub-words (B, S), special ones included, to logits
         (B, S, L).
     extra: that the model needs.
-    pooling: from sub-words to tokens, see `subwords.pool`.
+    pooling: from sub-words to tokens, see `pool_subwords`.
     window: most sub-words at once, fewer if the model reads fewer. A longer text is cut into
         windows that overlap by `overlap` sub-words.
     """
@@ -72,18 +121,8 @@ class TokenClassifier:
         self._find_weights, self._open_model, self._extra = find_weights, open_model, extra
 
     @lazy
-    def _config(self) -> dict[str, Any]:
-        config = read_config(self.path)
-        if len(config.get("id2label", ())) < 2:
-            raise ValueError(
-                f"{self.path / 'config.json'}: expected two labels or more in id2label"
-            )
-        return config
-
-    @lazy
     def labels(self) -> list[str]:
-        by_id = {int(i): label for i, label in self._config["id2label"].items()}
-        return [by_id[i] for i in range(len(by_id))]
+        return read_labels(self.path)
 
     @lazy
     def identity(self) -> str:
@@ -98,7 +137,9 @@ class TokenClassifier:
                 f"{file}: no such file; AutoTokenizer.from_pretrained({str(self.path)!r})"
                 ".save_pretrained writes it"
             )
-        tokenizer = require("tokenizers", self._extra).Tokenizer.from_file(str(file))
+        library = require("tokenizers", self._extra)
+        with reading(file, "the tokenizer that `save_pretrained` writes"):
+            tokenizer = library.Tokenizer.from_file(str(file))
         tokenizer.no_truncation()
         tokenizer.no_padding()
         return tokenizer
@@ -107,9 +148,8 @@ class TokenClassifier:
     def _run(self) -> Run:
         return self._open_model()
 
-    def load(self) -> None:
-        self._run  # noqa: B018
-        self._tokenizer  # noqa: B018
+    def load(self) -> object:
+        return self._run, self._budget
 
     @lazy
     def _specials(self) -> tuple[list[int], list[int]]:
@@ -121,17 +161,20 @@ class TokenClassifier:
     @lazy
     def _budget(self) -> int:
         """Most sub-words of a window, without special ones."""
-        most = self._config.get("max_position_embeddings", self.window)
-        if self._config.get("model_type") in _PADDED:
-            most -= self._config.get("pad_token_id", 1) + 1
+        config = read_config(self.path)
+        most, padding = config.get("max_position_embeddings", self.window), 0
+        if config.get("model_type") in _PADDED:
+            padding = config.get("pad_token_id", 1) + 1
+        with reading(self.path / "config.json", "whole numbers in max_position_embeddings"):
+            most = operator.index(most) - operator.index(padding)
         return max(min(most, self.window) - sum(map(len, self._specials)), 1)
 
     def __call__(self, docs: Sequence[Doc]) -> list[NDArray[np.float32]]:
         found = self._tokenizer.encode_batch([doc.text for doc in docs], add_special_tokens=False)
         values = [np.zeros((len(one.ids), len(self.labels)), dtype="float32") for one in found]
         overlap = min(self.overlap, self._budget // 2)
-        # Sequences of one length need no padding, which would change what quantized models say.
-        by_length: dict[int, list[tuple[int, Window]]] = defaultdict(list)
+        # Sequences of one length need no padding, which changes the scores of quantized models.
+        by_length: dict[int, list[tuple[int, SubwordWindow]]] = defaultdict(list)
         for i, one in enumerate(found):
             for window in plan_windows(len(one.ids), self._budget, overlap) if one.ids else ():
                 by_length[window.end - window.start].append((i, window))
@@ -141,28 +184,51 @@ class TokenClassifier:
                 some = windows[start : start + BATCH_SIZE]
                 rows = [[*before, *found[i].ids[w.start : w.end], *after] for i, w in some]
                 logits = np.asarray(self._run(np.array(rows, dtype="int64")), dtype="float32")
+                self._check_shape(logits)
+                if not np.isfinite(logits).all():
+                    raise ValueError("the logits are NaN or infinite")
                 for (i, w), of_window in zip(some, logits, strict=True):
                     at = np.arange(w.first_kept, w.last_kept)
                     kept = of_window[at - w.start + len(before)]
                     values[i][at] = kept - np.logaddexp.reduce(kept, axis=1, keepdims=True)
         pairs = zip(docs, found, values, strict=True)
-        return [pool(doc, one.offsets, of_doc, self.pooling) for doc, one, of_doc in pairs]
+        return [pool_subwords(doc, one.offsets, of_doc, self.pooling) for doc, one, of_doc in pairs]
+
+    def _check_shape(self, logits: NDArray[np.float32]) -> None:
+        if logits.ndim != 3 or logits.shape[2] != len(self.labels):
+            raise SourceError(
+                f"{self.path}: the model has logits of the shape {logits.shape}, but config.json "
+                f"has {len(self.labels)} labels; expected (texts, sub-words, labels)"
+            )
 
 
 def HuggingFaceScores(path: str, *, device: str = "cpu", **options: Any) -> TokenClassifier:
     """`spacy-bcrf.HuggingFaceScores.v1`: a token classifier that `save_pretrained` wrote.
 
     device: of PyTorch, such as "cuda". Other options: see `TokenClassifier`. Needs the extra
-    transformers. Reads no network.
+    transformers. Reads no network, no pickle, and runs no code of the folder.
     """
 
     def find_weights() -> list[Path]:
-        return [f for kind in WEIGHTS for f in sorted(Path(path).glob(kind))]
+        found = sorted(Path(path).glob(f"{WEIGHTS}*"))  # and the index of several files
+        if not found and Path(path).is_dir():
+            pickles = ", ".join(file.name for file in sorted(Path(path).glob(PICKLES)))
+            raise ValueError(
+                f"{path}: has no {WEIGHTS}{f', but {pickles}' if pickles else ''}; expected the "
+                "weights that `save_pretrained(folder, safe_serialization=True)` writes"
+            )
+        return found
 
     def open_model() -> Run:
         torch, classes = require("torch", "torch"), require("transformers", "transformers")
-        of_tokens = classes.AutoModelForTokenClassification
-        model = of_tokens.from_pretrained(path, local_files_only=True).eval().to(device)
+        find_weights()
+        model, info = _load_pretrained(classes.AutoModelForTokenClassification, Path(path))
+        if missing := sorted(info["missing_keys"]):
+            raise ValueError(
+                f"{path}: the weights lack {', '.join(missing[:3])}{' ..' * (len(missing) > 3)}; "
+                "expected all weights of a token classifier, not of its encoder alone"
+            )
+        model = model.eval().to(device)
 
         def run(ids: NDArray[np.int64]) -> NDArray[np.float32]:
             with torch.no_grad():
@@ -173,6 +239,25 @@ def HuggingFaceScores(path: str, *, device: str = "cpu", **options: Any) -> Toke
         return run
 
     return TokenClassifier(path, find_weights, open_model, "transformers", **options)
+
+
+def _load_pretrained(kind: Any, folder: Path) -> tuple[Any, dict[str, Any]]:
+    """Return the model of a folder and what Transformers notes, without running the folder's code.
+
+    kind: an auto class of Transformers.
+    """
+    try:
+        with reading(folder, "a token classifier of Transformers"):
+            options = {"local_files_only": True, "trust_remote_code": False}
+            options |= {"use_safetensors": True, "output_loading_info": True}
+            return kind.from_pretrained(folder, **options)
+    except ValueError as error:
+        if "trust_remote_code" not in str(error):
+            raise
+        raise ValueError(
+            f"{folder}: the model needs Python code of its folder, which is never run; expected "
+            "an architecture that Transformers has itself"
+        ) from None
 
 
 def OnnxScores(
@@ -196,15 +281,15 @@ def OnnxScores(
         if len(found) != 1:
             names = ", ".join(str(each.relative_to(path)) for each in found) or "none"
             raise ValueError(f"{path}: expected one .onnx file, got {names}. Set file to one")
-        return [*found, *found[0].parent.glob(f"{found[0].name}_data*")]
+        return [*found, *find_named_files(found[0])]
 
     def open_model() -> Run:
         runtime = require("onnxruntime", "onnx")
         settings = runtime.SessionOptions()
         settings.intra_op_num_threads = threads
-        session = runtime.InferenceSession(
-            str(find_weights()[0]), settings, providers=list(providers)
-        )
+        file = find_weights()[0]
+        with reading(file, "a model that onnxruntime reads"):
+            session = runtime.InferenceSession(str(file), settings, providers=list(providers))
         names = {each.name for each in session.get_inputs()}
 
         def run(ids: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -1,6 +1,7 @@
 """Attributes of a token that depend on the whole document.
 
     position[0]               distances from the start and the end of the sentence
+    field[0]                  the words before the last colon of the line: of forms and letters
     repeated[0]               the case of the word elsewhere in the document
     elsewhere.tag[0]          values of a token attribute at other occurrences of the word
     elsewhere_before.lower[0] values of the tokens before other occurrences
@@ -26,6 +27,7 @@ MOST = 8
 """Number of values of a word that count: the most frequent, and of equals the first in the text."""
 
 _BOUNDS = (0, 1, 2, 5, 10)
+_FIELD = 3
 
 
 def positions(doc: Doc) -> Values:
@@ -40,6 +42,28 @@ def positions(doc: Doc) -> Values:
 
 def _class(distance: int) -> str:
     return next((f"<={bound}" for bound in _BOUNDS if distance <= bound), f">{_BOUNDS[-1]}")
+
+
+def fields(doc: Doc) -> Values:
+    """Return the words before the last colon left of each token in its line, at most `_FIELD`.
+
+    They are in lower case and reach back to a period or comma: "fecha ingreso" for the date in
+    "Sexo: H. Fecha (Ingreso): 17/06/2016".
+    """
+    found: Values = []
+    line: list[str] = []
+    field: list[str] = []
+    for token in doc:
+        found.append(field)
+        if "\n" in token.text:
+            line, field = [], []
+        elif token.text == ":":
+            line, field = [], [" ".join(line[-_FIELD:])] if line else field
+        elif token.is_alpha:
+            line.append(token.lower_)
+        elif token.text in ".,;":
+            line = []
+    return found
 
 
 def repeated_case(doc: Doc) -> Values:
@@ -74,7 +98,11 @@ def _of_others(doc: Doc, values: Sequence[str], offset: int) -> Values:
     ]
 
 
-PLAIN: dict[str, Callable[[Doc], Values]] = {"position": positions, "repeated": repeated_case}
+PLAIN: dict[str, Callable[[Doc], Values]] = {
+    "field": fields,
+    "position": positions,
+    "repeated": repeated_case,
+}
 """Attributes without a name after a dot."""
 
 OFFSETS = {"elsewhere": 0, "elsewhere_before": -1, "elsewhere_after": 1}

@@ -15,14 +15,19 @@ from spacy.vocab import Vocab
 from bcrf.linear.features import Keys, TemplateFeatures, Tokens
 from bcrf.linear.templates import ALIASES, Attribute, TemplateError, parse_templates
 from bcrf.linear.word_cache import Bags, WordFunction
-from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths, find_bounds, read_doc, read_docs
+from spacy_bcrf.annotation.arrays import (
+    DocBatch,
+    doc_lengths,
+    read_attributes,
+    read_doc_attributes,
+)
 from spacy_bcrf.annotation.extensions import set_extensions
+from spacy_bcrf.scores.foreign_tagger import ForeignTagger
 from spacy_bcrf.scores.levels import find_steps, name_steps
-from spacy_bcrf.scores.token_scores import Scorer
 
 from . import doc_attributes, word_attributes
 from .doc_attributes import POOLED, Values
-from .gazetteers import EXACT, KINDS, PLACES, Gazetteers, Words
+from .gazetteers import ATTRIBUTES, EXACT, PLACES, Gazetteers, WordHashes
 from .quantized_vectors import VECTOR, check_dimensions, measure_terciles, parse_terciles, quantize
 from .two_pass import FirstPass
 from .word_tables import CLUSTER, COMPOUND, FREQUENCY, WordTables
@@ -61,13 +66,13 @@ class Features:
         gazetteers: Gazetteers | None = None,
         tables: WordTables | None = None,
         first: FirstPass | None = None,
-        scorers: Sequence[Scorer] = (),
+        taggers: Sequence[ForeignTagger] = (),
     ) -> None:
         self.texts = list(texts)
         self.gazetteers = gazetteers or Gazetteers({})
         self.tables = tables or WordTables({})
         self.first = first
-        self.scorers = {scorer.name: scorer for scorer in scorers}
+        self.taggers = {tagger.name: tagger for tagger in taggers}
         self.templates = parse_templates(self.texts)
         attributes = dict.fromkeys(
             part.attribute for template in self.templates for part in template.parts
@@ -81,6 +86,11 @@ class Features:
         self.compiled = TemplateFeatures(
             self.templates, self.columns, self._of_word, self.listed, hash_string
         )
+
+    @property
+    def kinds(self) -> dict[str, list[Attribute]]:
+        """The attributes of the templates, in the order of `compiled`."""
+        return {"column": self.columns, "word": list(self._of_word), "listed": self.listed}
 
     @property
     def needs_frequencies(self) -> bool:
@@ -122,7 +132,7 @@ class Features:
         """Raise ValueError if the templates need phrases or tables that a saved model lacks."""
         for name in (attribute.name for attribute in (*self._of_word, *self._of_doc)):
             kind, _, rest = name.partition(".")
-            if kind in KINDS and rest not in phrases:
+            if kind in ATTRIBUTES and rest not in phrases:
                 raise ValueError(f"the saved linear chain has no gazetteer {rest!r} for {name}")
             table = f"{CLUSTER}.{rest}" if kind == COMPOUND else name
             if kind in (CLUSTER, COMPOUND, FREQUENCY, VECTOR) and table not in tables:
@@ -134,7 +144,7 @@ class Features:
         """Extract feature keys, uint64, and starts int64 (N + 1,). held_out: see `FirstPass`."""
         if not docs:
             return np.zeros(0, "uint64"), np.zeros(1, "int64")
-        return self.compiled.extract(self._tokens(docs, held_out))
+        return self.compiled.extract(self._tokens(docs, held_out, strict=False))
 
     def score(
         self,
@@ -149,16 +159,16 @@ class Features:
             return np.zeros((0, n_tags), "float32")
         return self.compiled.score(self._tokens(docs), dictionary, weights, n_tags, n_chains)
 
-    def _tokens(self, docs: Sequence[Doc], held_out: bool = False) -> Tokens:
+    def _tokens(self, docs: Sequence[Doc], held_out: bool = False, strict: bool = True) -> Tokens:
         if isinstance(docs, DocBatch) and set(self.attributes) <= set(docs.columns):
             places = [docs.columns.index(attribute) for attribute in self.attributes]
             values, lengths = docs.values.take(places, axis=1), docs.lengths
             text = docs.strings.__getitem__
         else:
-            values, lengths = read_docs(docs, self.attributes), doc_lengths(docs)
+            values, lengths = read_attributes(docs, self.attributes), doc_lengths(docs)
             text = docs[0].vocab.strings.__getitem__
-        words = Words(docs) if self.gazetteers.names else None
-        listed = [self._list(docs, words, attribute, held_out) for attribute in self.listed]
+        words = WordHashes(docs) if self.gazetteers.names else None
+        listed = [self._list(docs, words, attribute, held_out, strict) for attribute in self.listed]
         return Tokens(values[:, 0], values[:, 1:], lengths, text, listed)
 
     def describe(self, doc: Doc, tokens: Iterable[int] | None = None) -> list[list[str]]:
@@ -192,7 +202,7 @@ class Features:
         for doc in docs:
             if not missing:
                 break
-            values = read_doc(doc, self.attributes)[:, 1:]
+            values = read_doc_attributes(doc, self.attributes)[:, 1:]
             missing = missing - {a for k, a in enumerate(self.columns) if values[:, k].any()}
             missing -= {a for a in self.listed if a in missing and any(self._values(doc, a))}
         return missing
@@ -202,23 +212,23 @@ class Features:
             str(t) for t in self.templates if any(part.attribute in attributes for part in t.parts)
         ]
 
-    def signatures(self, docs: Sequence[Doc]) -> list[bytes]:
-        """Return bytes of each document that determine its features, except those of `listed`."""
-        values = read_docs(docs, self.attributes)
-        return [values[start:stop].tobytes() for start, stop in find_bounds(docs)]
-
     def _list(
-        self, docs: Sequence[Doc], words: Words | None, attribute: Attribute, held_out: bool
+        self,
+        docs: Sequence[Doc],
+        words: WordHashes | None,
+        attribute: Attribute,
+        held_out: bool,
+        strict: bool,
     ) -> Bags:
-        """Hash the values of a listed attribute into bags (N,)."""
+        """Hash the values of a listed attribute into bags (N,). strict: see `ForeignTagger`."""
         kind, _, name = attribute.name.partition(".")
-        if kind in KINDS:
+        if kind in ATTRIBUTES:
             assert words
             places = self.gazetteers.find(name, words, kind == EXACT)
             is_inside = places >= 0
             return Bags(np.append(0, is_inside.cumsum()), _PLACE_HASHES[places[is_inside]])
         if kind == SCORE:
-            return _hash_scores(self.scorers[name], docs)
+            return _hash_scores(self.taggers[name], docs, strict)
         if name == "" and kind == POOLED:
             assert self.first
             # The first chain takes all documents at once.
@@ -266,7 +276,7 @@ class Features:
             self._of_doc[attribute] = doc_attributes.PLAIN[name]
         elif kind == "_" and dot:
             self._of_doc[attribute] = partial(_read_extension, rest)
-        elif kind in KINDS and dot:
+        elif kind in ATTRIBUTES and dot:
             self._check_name(attribute, "gazetteer", rest, self.gazetteers.names)
             if kind == "partial":
                 self._of_word[attribute] = partial(self.gazetteers.find_partial, rest)
@@ -274,8 +284,8 @@ class Features:
                 find = partial(_find_phrases, self.gazetteers, rest, kind == EXACT)
                 self._of_doc[attribute] = find
         elif kind == SCORE and dot:
-            self._check_name(attribute, "source in scores", rest, list(self.scorers))
-            self._of_doc[attribute] = partial(_name_scores, self.scorers[rest])
+            self._check_name(attribute, "source in scores", rest, list(self.taggers))
+            self._of_doc[attribute] = partial(_name_scores, self.taggers[rest])
         elif kind in doc_attributes.OFFSETS and dot:
             rest = ALIASES.get(rest, rest)
             self._check_name(attribute, "string attribute of a token", rest, sorted(STRINGS))
@@ -310,7 +320,7 @@ class Features:
             attribute,
             f"unknown attribute {attribute}; expected an attribute of a spaCy token (orth or w, "
             "tag or p, pos, norm, ...), _.extension, "
-            f"{', '.join(f'{kind}.name' for kind in KINDS)}, "
+            f"{', '.join(f'{kind}.name' for kind in ATTRIBUTES)}, "
             "cluster.name(4,6), compound.name(4,6), score.name, "
             f"{', '.join(f'{kind}.tag' for kind in doc_attributes.OFFSETS)}, "
             f"{', '.join(_PLAIN)}, or "
@@ -350,7 +360,7 @@ def _read_extension(name: str, doc: Doc) -> Values:
 
 
 def _find_phrases(gazetteers: Gazetteers, name: str, exact: bool, doc: Doc) -> Values:
-    places = gazetteers.find(name, Words([doc]), exact).tolist()
+    places = gazetteers.find(name, WordHashes([doc]), exact).tolist()
     return [[PLACES[k]] if k >= 0 else [] for k in places]
 
 
@@ -366,16 +376,16 @@ def hash_steps(labels: tuple[str, ...]) -> NDArray[np.uint64]:
     return np.array(list(map(hash_string, name_steps(labels))), dtype="uint64")
 
 
-def _hash_scores(scorer: Scorer, docs: Sequence[Doc]) -> Bags:
-    values = np.concatenate([scores.values for scores in scorer.find(docs)])
-    tokens, steps = find_steps(scorer.merge.extend(values))
+def _hash_scores(tagger: ForeignTagger, docs: Sequence[Doc], strict: bool) -> Bags:
+    values = np.concatenate([scores.values for scores in tagger.find(docs, strict=strict)])
+    tokens, steps = find_steps(tagger.merge.extend(values))
     starts = tokens.searchsorted(np.arange(len(values) + 1))
-    return Bags(starts, hash_steps(tuple(scorer.merge.extended))[steps])
+    return Bags(starts, hash_steps(tuple(tagger.merge.extended))[steps])
 
 
-def _name_scores(scorer: Scorer, doc: Doc) -> Values:
-    (scores,), names = scorer.find([doc]), name_steps(scorer.merge.extended)
+def _name_scores(tagger: ForeignTagger, doc: Doc) -> Values:
+    (scores,), names = tagger.find([doc]), name_steps(tagger.merge.extended)
     found: list[list[str]] = [[] for _ in doc]
-    for token, step in zip(*find_steps(scorer.merge.extend(scores.values)), strict=True):
+    for token, step in zip(*find_steps(tagger.merge.extend(scores.values)), strict=True):
         found[token].append(names[step])
     return found

@@ -17,20 +17,26 @@ import srsly
 from numpy.typing import NDArray
 from spacy.attrs import LOWER, ORTH  # type: ignore[import-not-found]
 from spacy.strings import hash_string  # type: ignore[attr-defined]
+from spacy.symbols import IDS  # type: ignore[import-not-found]
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from bcrf.io.text import CorpusError, Line, read_lines, text_suffix
-from spacy_bcrf.annotation.arrays import doc_lengths, read_docs
+from spacy_bcrf.annotation.arrays import doc_lengths, read_attributes
 
 EXACT = "exact"
-KINDS = ("gazetteer", EXACT, "partial")
+ATTRIBUTES = ("gazetteer", EXACT, "partial")
 """The attributes, which a dot and the name of a list follow."""
 FIELDS = ("pattern", "name", "text", "alias", "aliases")
 """Fields of JSONL with a phrase, or a list of phrases. Without them, `label` is a phrase."""
 PLACES = ("B", "I", "L", "U")
 _PHRASE = re.compile("[^\n]+")
 _WORD = re.compile("[^ \n]+")
+# A Doc has the names of spaCy's symbols, such as "mark" and "LOC", by their ids.
+_SYMBOLS, _SYMBOL_IDS = np.array(
+    sorted((hash_string(name), value) for name, value in IDS.items()), dtype="uint64"
+).T.copy()
+_BLOCK = 2**16  # words at once, for little memory
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -67,7 +73,7 @@ class Gazetteers:
         # Copies make their own matchers, which depend on a vocabulary.
         return {**self.__dict__, "_matchers": {}, "_words": {}}
 
-    def find(self, name: str, words: Words, exact: bool = False) -> NDArray[np.int8]:
+    def find(self, name: str, words: WordHashes, exact: bool = False) -> NDArray[np.int8]:
         """Match the phrases of a list; of overlapping matches only the longest, then first, counts.
 
         exact: whether case matters. RETURNS the places of tokens in phrases (N,): indices of
@@ -99,12 +105,14 @@ class Gazetteers:
         if name not in self._words:
             self._words[name] = _index_words(self._texts[name])
         index, found = self._words[name]
-        row = int(index.find(np.array([hash_string(word.lower())], dtype="uint64"))[0])
+        key = np.array([hash_string(word.lower())], dtype="uint64")
+        _take_symbols(key)
+        row = int(index.find(key)[0])
         if row >= 0:
             yield from (place for k, place in enumerate(PLACES) if found[row] >> k & 1)
 
 
-class Words:
+class WordHashes:
     """The words of documents, which all lists match.
 
     lower, orth: (N,) hashes of the words. ends: (N,) one past the last token of each token's
@@ -112,7 +120,7 @@ class Words:
     """
 
     def __init__(self, docs: Sequence[Doc]) -> None:
-        self.lower, self.orth = np.ascontiguousarray(read_docs(docs, [LOWER, ORTH]).T)
+        self.lower, self.orth = np.ascontiguousarray(read_attributes(docs, [LOWER, ORTH]).T)
         lengths = doc_lengths(docs)
         self.ends = np.repeat(lengths.cumsum(), lengths)
         self.matches: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
@@ -147,7 +155,7 @@ class _Matcher:
     def find(
         self, words: NDArray[np.uint64], ends: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the starts and the numbers of tokens of all matches. words, ends: see `Words`."""
+        """Return starts and numbers of tokens of all matches. words, ends: see `WordHashes`."""
         starts, sizes = [np.zeros(0, "int64")], [np.zeros(0, "int64")]
         at, keys, n = np.arange(len(words)), np.zeros(len(words), dtype="uint64"), 0
         while len(at):
@@ -191,7 +199,17 @@ def _hash_words(text: str, lower: bool) -> tuple[NDArray[np.uint64], NDArray[np.
     lengths = np.fromiter(sizes, "int64", n_phrases)
     words: Iterator[str] = (match[0] for match in _WORD.finditer(text))
     hashes = map(hash_string, map(str.lower, words) if lower else words)
-    return np.fromiter(hashes, "uint64", int(lengths.sum())), lengths
+    found = np.fromiter(hashes, "uint64", int(lengths.sum()))
+    _take_symbols(found)
+    return found, lengths
+
+
+def _take_symbols(hashes: NDArray[np.uint64]) -> None:
+    """Replace the hashes of spaCy's symbols by their ids, which a Doc has for these words."""
+    for start in range(0, len(hashes), _BLOCK):
+        block = hashes[start : start + _BLOCK]
+        rows = _SYMBOLS.searchsorted(block).clip(max=len(_SYMBOLS) - 1)
+        np.copyto(block, _SYMBOL_IDS[rows], where=_SYMBOLS[rows] == block)
 
 
 def _hash_spans(

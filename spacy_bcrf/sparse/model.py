@@ -1,11 +1,7 @@
 """A linear chain over the boolean features of spaCy documents, and its serialization."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
-from itertools import pairwise
-from sys import getsizeof
 from typing import Any
 
 import numpy as np
@@ -18,37 +14,23 @@ from bcrf.chain import Constraints, Potentials
 from bcrf.chain.label_resize import extend_chains, extend_rows, extend_square, outside_bias
 from bcrf.chain.potentials import check_least
 from bcrf.chain.side_by_side import split_chains
-from bcrf.linear.features import TemplateFeatures, Tokens
 from bcrf.linear.learner import OnlineLearner, OnlineSettings
 from bcrf.linear.model_bytes import SavedChain, fill_features, pack, unpack
 from bcrf.linear.rows import Rows, known_rows
-from bcrf.linear.templates import Attribute, parse_template, parse_templates
-from bcrf.linear.word_cache import Bags
+from bcrf.linear.templates import parse_template
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
-from spacy_bcrf.scores.foreign_labels import match_tags
-from spacy_bcrf.scores.levels import EDGES, find_line
-from spacy_bcrf.scores.token_scores import Scorer
+from spacy_bcrf.scores.foreign_tagger import ForeignTagger
 
 from .doc_attributes import POOLED
-from .features import SCORE, Features, hash_steps
+from .feature_counts import FeatureCounts
+from .features import SCORE, Features
 from .gazetteers import Gazetteers
+from .kept_rows import KeptRows
 from .two_pass import TEMPLATES, FirstPass
-from .word_tables import FREQUENCY, WordTables
+from .word_tables import WordTables
 
-CACHED = 200_000_000
-"""Largest size in bytes of the rows and signatures that `SparseChain` keeps for the next passes."""
 START = "start"
 """Stands for the start of a sequence in the keys of pairs of tags."""
-
-
-@dataclass
-class _Counts:
-    """Counts of features. missing: attributes without any value. kept: documents to count later."""
-
-    dictionary: Any
-    missing: set[Attribute]
-    n_docs: int = 0
-    kept: list[Doc] = field(default_factory=list)
 
 
 class SparseChain:
@@ -57,7 +39,7 @@ class SparseChain:
     templates: see `bcrf.linear.templates`; TemplateError if one cannot be parsed. settings: of the
     learner. min_freq, gazetteers, feature_dropout, two_pass: see `LinearChain`. With a min_freq of
     1, the chain also adds the features that first occur in training, which templates over the
-    annotation of an earlier component need. tables: clusters. scorers: foreign taggers, with
+    annotation of an earlier component need. tables: clusters. taggers: foreign taggers, with
     templates of their scores at a token and its neighbours if `templates` has none. template_set:
     the name of the templates. A saved chain of the same name keeps its own: sets can change.
 
@@ -79,17 +61,17 @@ class SparseChain:
         template_set: str | None = None,
         feature_dropout: float = 0.0,
         two_pass: bool = False,
-        scorers: Sequence[Scorer] = (),
+        taggers: Sequence[ForeignTagger] = (),
     ) -> None:
         check_least(1, min_freq=min_freq)
         if not 0 <= feature_dropout < 1:
             raise ValueError(
                 f"feature_dropout must be at least 0 and less than 1, got {feature_dropout}"
             )
-        self.scorers = list(scorers)
-        for scorer in scorers:
-            if not any(f"{SCORE}.{scorer.name}[" in text for text in templates):
-                templates = [*templates, f"{SCORE}.{scorer.name}[-1..1]"]
+        self.taggers = list(taggers)
+        for tagger in taggers:
+            if not any(f"{SCORE}.{tagger.name}[" in text for text in templates):
+                templates = [*templates, f"{SCORE}.{tagger.name}[-1..1]"]
         self.first: FirstPass | None = None
         if two_pass:
             own = [text for text in templates if not _is_pooled(text)]
@@ -98,9 +80,9 @@ class SparseChain:
             of_first = OnlineSettings("crf", l2=settings.l2)
             # Both chains read the same phrases and tables.
             options = own, of_first, min_freq, gazetteers, tables
-            first = SparseChain(*options, template_set=template_set, scorers=scorers)
+            first = SparseChain(*options, template_set=template_set, taggers=taggers)
             self.first = FirstPass(first)
-        self.features = Features(templates, gazetteers, tables, self.first, scorers)
+        self.features = Features(templates, gazetteers, tables, self.first, taggers)
         self.settings = settings
         self.min_freq = min_freq
         self.template_set = template_set
@@ -108,13 +90,11 @@ class SparseChain:
         self.n_chains = 1
         self.full = False
         self._learner: OnlineLearner | None = None
-        self._counts: _Counts | None = None
+        self._counts: FeatureCounts | None = None
         self._forget_rows()
 
     def _forget_rows(self) -> None:
-        # By signature of a document: its rows, and the number of rows of each token. Oldest first.
-        self._cache: dict[bytes, tuple[NDArray[np.int32], NDArray[np.int64]]] = {}
-        self._cached = 0  # bytes
+        self._kept_rows = KeptRows()
 
     @property
     def is_ready(self) -> bool:
@@ -138,60 +118,30 @@ class SparseChain:
         self._forget_rows()
         pooled = [str(t) for t in self.features.templates if _is_pooled(str(t))]
         lexicons = self.features.gazetteers, self.features.tables
-        features = Features(pooled, *lexicons, self.first, self.scorers)
+        features = Features(pooled, *lexicons, self.first, self.taggers)
         for batch in minibatch(docs, 256):
             self.dictionary.find(features.keys(batch, held_out=True)[0], True)
         self.learner.resize(len(self.dictionary))
 
-    def start_counting(self) -> None:
-        """Forget all features, and read the files of gazetteers and word tables."""
-        from bcrf.kernels.sparse import Dictionary
+    def start_counting(self) -> Callable[[Sequence[Doc]], None]:
+        """Forget all features, and read the files of gazetteers and word tables.
 
+        RETURNS the function that counts the features of documents for `initialize`.
+        """
         if self.first:
             self.first.reset()
         self.features.load()
-        self._counts = _Counts(Dictionary(), self.features.may_miss)
         self._forget_rows()
-
-    def count(self, docs: Sequence[Doc]) -> None:
-        """Count features after `start_counting`. A template of `frequency` keeps the documents."""
-        counts = self._counts
-        assert counts is not None
-        counts.n_docs += len(docs)
-        if self.features.needs_frequencies:
-            counts.kept += docs
-        else:
-            self._count(counts, docs)
-
-    def _count(self, counts: _Counts, docs: Sequence[Doc]) -> None:
-        for batch in minibatch(docs, 256):
-            self.features.measure(batch[0].vocab)
-            counts.dictionary.count(self.features.keys(batch)[0])
-            if self.min_freq > 1:
-                counts.missing = self.features.still_missing(counts.missing, batch)
+        self._counts = FeatureCounts(self.features, self.min_freq)
+        return self._counts.add
 
     def initialize(self, docs: Sequence[Doc], n_tags: int) -> None:
-        """Set weights to 0, of counted features or those of documents. Warns of missing ones."""
-        for scorer in self.scorers:
-            scorer.keeps = True
+        """Set weights of counted features, or of documents, to 0. Warns of missing ones."""
         if self._counts is None:
-            self.start_counting()
-            self.count(docs)
+            self.start_counting()(docs)
         counts, self._counts = self._counts, None
         assert counts is not None
-        self.features.count_words(counts.kept)
-        self._count(counts, counts.kept)
-        self.dictionary = counts.dictionary
-        self.dictionary.keep(self.min_freq)
-        missing = self.features.templates_of(counts.missing) if self.min_freq > 1 else []
-        if missing:
-            warnings.warn(
-                f"with min_freq = {self.min_freq} in the {counts.n_docs} documents of the "
-                f"initialization, there are no features for {', '.join(missing)}: the chain cannot "
-                "learn from these templates. If another component sets the values in training "
-                "(training.annotating_components), set min_freq = 1",
-                stacklevel=2,
-            )
+        self.dictionary = counts.finish()
         self._learner = OnlineLearner(
             n_tags, len(self.dictionary), self.settings, counts.n_docs, self.n_chains
         )
@@ -209,36 +159,6 @@ class SparseChain:
         keys = np.array([_keys_after(first, n_tags) for first in (*range(n_tags), START)])
         return self.dictionary.find(keys.ravel(), True).reshape(keys.shape)
 
-    def start_from_scores(self, tags: Sequence[str]) -> None:
-        """Set the weights of foreign labels after `initialize`, to start from sources' decoding.
-
-        tags: of all chains. Several sources add up, so that a silent one changes nothing.
-        """
-        learner = self.learner
-        for scorer in self.scorers:
-            (template,) = parse_templates([f"{SCORE}.{scorer.name}[0]"])
-            if template not in self.features.templates:
-                continue
-            hashes = hash_steps(tuple(scorer.merge.extended))[:-1]
-            features = TemplateFeatures(
-                [template], [], {}, [part.attribute for part in template.parts], hash_string
-            )
-            n = len(hashes)
-            values = Bags(np.arange(n + 1), hashes)
-            no_words = np.zeros(n, "uint64"), np.zeros((n, 0), "uint64"), np.ones(n, "int32")
-            keys, _ = features.extract(Tokens(*no_words, str, [values]))
-            rows = self.dictionary.find(keys, True).reshape(-1, len(EDGES))
-            learner.resize(len(self.dictionary))
-            weights = learner.weights.copy()
-            labels = match_tags(scorer.merge.labels, tags)
-            # A chain of one label, or a source without O: log-odds compare a label with O.
-            line = find_line(odds=labels[0] < 0)
-            for tag in np.flatnonzero(labels >= 0):
-                row = rows[scorer.merge.columns[labels[tag]]]
-                weights[learner.n_general + row, tag] = np.diff(line)
-                weights[learner.n_states, tag] += line[0] * (labels[0] < 0)
-            learner.weights = weights
-
     def rows(self, docs: Sequence[Doc], add: bool = False, held_out: bool = False) -> Rows:
         """Look up the features of N tokens. add: rows for new ones. held_out: see `FirstPass`."""
         keys, starts = self.features.keys(docs, held_out=held_out)
@@ -246,25 +166,13 @@ class SparseChain:
 
     def _training_rows(self, docs: Sequence[Doc]) -> Rows:
         """Look up the features of N tokens, add new ones if min_freq is 1, and keep their rows."""
-        add = self.min_freq == 1
+
+        def look_up(docs: Sequence[Doc]) -> Rows:
+            return self.rows(docs, add=self.min_freq == 1, held_out=True)
+
         if any(attribute.name != POOLED for attribute in self.features.listed):
-            return self.rows(docs, add, held_out=True)
-        keys = self.features.signatures(docs)
-        new = {key: doc for key, doc in zip(keys, docs, strict=True) if key not in self._cache}
-        if new:
-            found = self.rows(list(new.values()), add, held_out=True)
-            bounds = np.cumsum([0, *(len(doc) for doc in new.values())]).tolist()
-            for key, (first, last) in zip(new, pairwise(bounds), strict=True):
-                starts = found.starts[first : last + 1]
-                # A copy, because a view would keep the rows of the whole batch.
-                self._cache[key] = found.rows[starts[0] : starts[-1]].copy(), np.diff(starts)
-                self._cached += _size(key, *self._cache[key])
-        rows, counts = zip(*(self._cache[key] for key in keys), strict=True)
-        while self._cached > CACHED:
-            oldest = next(iter(self._cache))
-            self._cached -= _size(oldest, *self._cache.pop(oldest))
-        starts = np.concatenate([[0], np.concatenate(counts).cumsum(dtype="int64")])
-        return Rows(np.concatenate(rows), starts)
+            return look_up(docs)
+        return self._kept_rows.find(docs, self.features.attributes, look_up)
 
     def potentials(self, docs: Sequence[Doc], constraints: Constraints | None = None) -> Potentials:
         """Compute the potentials. constraints: a second-order chain needs them, see `add_pairs`."""
@@ -400,24 +308,25 @@ class SparseChain:
         format version or the templates differ, and if only the bytes have order 2. The chain then
         stays unchanged. Templates of two versions of the same `template_set` may differ.
         """
-        return self.load(unpack(data)) if data else self
+        if data:
+            self.load(unpack(data))
+        return self
 
-    def load(self, saved: SavedChain) -> "SparseChain":
+    def load(self, saved: SavedChain) -> None:
+        """Take all of a saved chain, or nothing if it is a ValueError, see `from_bytes`."""
         from bcrf.kernels.sparse import Dictionary
 
         features = self.features
         if saved.templates != features.texts:
             is_set = self.template_set is not None and saved.template_set == self.template_set
             if not is_set or any(map(_is_pooled, saved.templates)) != bool(self.first):
-                raise self._other_templates(saved)
+                self.check_templates(saved)
             features = Features(
-                saved.templates, features.gazetteers, features.tables, self.first, self.scorers
+                saved.templates, features.gazetteers, features.tables, self.first, self.taggers
             )
         features.check_saved(saved.gazetteers, saved.tables)
         if self.settings.order == 1:
-            _check_order(saved)
-        if self.first and saved.first:
-            self.first.load(saved.first, saved.first_tags)
+            check_first_order(saved)
         n_general, n_tags = saved.general.shape
         dictionary = Dictionary()
         dictionary.keys = saved.keys
@@ -431,6 +340,8 @@ class SparseChain:
             return weights
 
         learner.set_later(make_weights)
+        if self.first and saved.first:
+            self.first.load(saved.first, saved.first_tags)
         self.features = features
         self.features.restore(saved.gazetteers, saved.tables)
         self.dictionary = dictionary
@@ -438,42 +349,16 @@ class SparseChain:
         self._learner = learner
         self.full = saved.full
         self._add_pairs()
-        return self
 
-    def add_weights(self, data: bytes) -> None:
-        """Take the weights of a trained chain with the same tags and templates, by feature.
+    def check_templates(self, saved: SavedChain) -> None:
+        """Raise ValueError if a saved chain has other templates."""
+        if saved.templates == self.features.texts:
+            return
 
-        data: of its `to_bytes`. All else stays. ValueError, which changes nothing, if the bytes are
-        damaged, untrained or of order 2, and if templates, clusters or number of tags differ.
-        """
-        learner = self.learner
-        saved = unpack(data) if data else None
-        if saved is None or not (len(saved.keys) or saved.general.any()):
-            raise ValueError("the linear chain has no weights; expected a trained one")
-        if saved.templates != self.features.texts:
-            raise self._other_templates(saved)
-        _check_order(saved)
-        n_tags = learner.n_tags
-        if saved.general.shape != (learner.n_general, n_tags):
-            raise ValueError(f"there are {n_tags} tags, but {saved.general.shape[1]} in the bytes")
-        tables = self.features.tables.tables
-        for name in tables.keys() & saved.tables.keys() - {FREQUENCY}:
-            if tables[name] != saved.tables[name]:
-                raise ValueError(f"the saved linear chain was trained with another table {name}")
-        rows = learner.n_general + self.dictionary.find(saved.keys, True)
-        learner.resize(len(self.dictionary))
-        weights = learner.weights.copy()
-        weights[: learner.n_general, :n_tags] = saved.general
-        features = np.zeros((len(saved.keys), learner.stride), dtype="float32")
-        fill_features(saved, features)
-        weights[rows] = features
-        learner.weights = weights
-
-    def _other_templates(self, saved: SavedChain) -> ValueError:
         def show(templates: list[str], name: str | None) -> str:
             return f"{templates} of the set {name!r}" if name else f"{templates}"
 
-        return ValueError(
+        raise ValueError(
             f"the config has the templates {show(self.features.texts, self.template_set)}, but the "
             f"saved linear chain was trained with {show(saved.templates, saved.template_set)}"
         )
@@ -492,7 +377,7 @@ class SparseChain:
             "template_set": self.template_set,
             "feature_dropout": self.feature_dropout,
             "two_pass": self.first is not None,
-            "scorers": self.scorers,
+            "taggers": self.taggers,
         }
         return _restore, (options, self.to_bytes())
 
@@ -508,17 +393,14 @@ def _keys_after(first: int | str, n_tags: int) -> NDArray[np.uint64]:
     return np.array(keys, dtype="uint64")
 
 
-def _check_order(saved: SavedChain) -> None:
-    # Sorting the few keys is faster than sorting those of all features.
+def check_first_order(saved: SavedChain) -> None:
+    """Raise ValueError for a saved chain of order 2."""
+    # Sorting the few keys is faster than sorting the keys of all features.
     first = np.sort(_keys_after(START, saved.general.shape[1]))
     if (first[first.searchsorted(saved.keys).clip(max=len(first) - 1)] == saved.keys).any():
         raise ValueError(
             "the linear chain was trained with order = 2, but order = 1 is expected here"
         )
-
-
-def _size(*parts: bytes | NDArray) -> int:
-    return sum(map(getsizeof, parts))
 
 
 def _restore(options: dict[str, Any], data: bytes) -> "SparseChain":

@@ -10,7 +10,7 @@ from spacy.tokens import Doc
 from spacy.util import minibatch
 
 from bcrf.chain import Potentials
-from spacy_bcrf.annotation.arrays import find_bounds
+from spacy_bcrf.annotation.arrays import doc_bounds
 
 from .model import SparseChain
 
@@ -54,7 +54,7 @@ def name_features(chain: SparseChain, docs: Iterable[Doc], rows: NDArray) -> dic
         unique, first = np.unique(found[hits], return_index=True)
         tokens = starts.searchsorted(hits[first], side="right") - 1
         places = hits[first] - starts[tokens]
-        for doc, (start, stop) in zip(batch, find_bounds(batch), strict=True):
+        for doc, (start, stop) in zip(batch, doc_bounds(batch), strict=True):
             here = np.flatnonzero((tokens >= start) & (tokens < stop))
             own, of_feature = np.unique(tokens[here] - start, return_inverse=True)
             described = chain.features.describe(doc, own.tolist()) if len(own) else []
@@ -140,9 +140,10 @@ def explain_choice(
 ) -> Choice:
     """Compare the tag of token i with its rival, the other tag of highest marginal probability.
 
-    potentials: of the document under its constraints; a rival that they forbid scores -inf. best:
-    int32 (n,) the labeling. marginals: (n, T). weight: of the chain in a sum, whose rest is one
-    reason. first_tag: the first column among chains side by side. known: `name_known(chain, doc)`.
+    potentials: scores of the document under its constraints; a rival that they forbid scores -inf.
+    best: int32 (n,) the labeling. marginals: (n, T). weight: of the chain in a sum, whose rest is
+    one reason. first_tag: the first column among chains side by side. known: `name_known(chain,
+    doc)`.
     """
     tag = int(best[i])
     others = marginals[i].copy()

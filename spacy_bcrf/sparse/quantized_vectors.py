@@ -31,7 +31,7 @@ def measure_terciles(vectors: Any) -> dict[str, str]:
 
 
 def check_dimensions(terciles: Mapping[str, str], dimensions: Sequence[int] | None) -> None:
-    """Raise ValueError if ascending dimensions exceed those of the terciles."""
+    """Raise ValueError if ascending dimensions exceed the terciles'."""
     if dimensions is not None and dimensions[-1] > len(terciles):
         raise ValueError(f"the vectors have {len(terciles)} dimensions, but not {dimensions[-1]}")
 

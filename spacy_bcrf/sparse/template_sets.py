@@ -63,6 +63,20 @@ NER = [
 # Social media: substrings, because user names, hashtags and misspellings repeat parts of words.
 SOCIAL = [*NER, "substring(2..4)[0]"]
 
+# The tokens of SplitTokenizer: signs and parts of words are tokens, so that windows are wider.
+SPLIT = [
+    *SOCIAL,
+    "lower[-4..-3]",
+    "lower[3..4]",
+    "lower[-3..-1]|lower[-2..0]",
+    "brief[-3..-1]|brief[-2..0]|brief[-1..1]",
+    "field[0]",
+    "field[0]|lower[-1]",
+    "field[0]|lower[0]",
+    "field[0]|lower[1]",
+    "field[0]|brief[0]",
+]
+
 # Characters, their bigrams and trigrams, for `bcrf_segmenter`.
 SEGMENTATION = [
     "w[-2..2]",
@@ -81,11 +95,13 @@ SETS = {
     "sapo-biomedical": SAPO_BIOMEDICAL,
     "ner": NER,
     "social": SOCIAL,
+    "split": SPLIT,
     "segmentation": SEGMENTATION,
     "pos-brown": [*POS, *BROWN],
     "ner-brown": [*NER, *BROWN],
     "chunking-brown": [*CHUNKING, *BROWN],
     "social-brown": [*SOCIAL, *BROWN],
+    "split-brown": [*SPLIT, *BROWN],
 }
 
 

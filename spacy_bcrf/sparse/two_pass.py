@@ -28,7 +28,7 @@ from bcrf.chain import CRF
 from bcrf.chain.side_by_side import join_chains
 from bcrf.linear.learner import OnlineLearner
 from bcrf.linear.model_bytes import SavedChain
-from spacy_bcrf.annotation.arrays import doc_lengths, read_doc, read_docs
+from spacy_bcrf.annotation.arrays import doc_lengths, read_attributes, read_doc_attributes
 
 from .doc_attributes import POOLED, Values
 
@@ -103,9 +103,9 @@ class FirstPass:
             return [[[] for _ in doc] for doc in docs]
         marginals = CRF().marginals(self.chain.potentials(docs)).unary
         posterior = join_chains(marginals, lengths, self.chain.learner.n_chains, np)
-        columns = read_docs(docs, [ORTH, IS_PUNCT])
+        columns = read_attributes(docs, [ORTH, IS_PUNCT])
         orths, is_punct = columns[:, 0], columns[:, 1].astype(bool)
-        found = pool(np.asarray(posterior), self.tags, orths, is_punct, lengths)
+        found = pool_posteriors(np.asarray(posterior), self.tags, orths, is_punct, lengths)
         bounds = pairwise([0, *lengths.cumsum().tolist()])
         return [found[start:end] for start, end in bounds]
 
@@ -118,7 +118,7 @@ def are_long(orths: NDArray[np.uint64], lengths: NDArray[np.int32]) -> NDArray[n
     return np.bincount(doc, ends, len(lengths)) >= LEAST_SENTENCES
 
 
-def pool(
+def pool_posteriors(
     posterior: NDArray,
     tags: Sequence[str],
     orths: NDArray[np.uint64],
@@ -129,7 +129,7 @@ def pool(
 
     posterior: (N, T), of all chains side by side. orths: (N,). is_punct: (N,) without values.
     """
-    labels, of_label, of_longer = _group(tags)
+    labels, of_label, of_longer = group_tags(tags)
     doc = np.repeat(np.arange(len(lengths)), lengths)
     ends = np.isin(orths, _ENDS)
     sentence: NDArray[np.int64] = np.cumsum(ends) - ends
@@ -177,7 +177,7 @@ def _sum(scores: NDArray, group: NDArray[np.integer]) -> NDArray[np.float64]:
     return np.stack([np.bincount(group, column, n) for column in scores.T], axis=1)
 
 
-def _group(tags: Sequence[str]) -> tuple[list[str], NDArray, NDArray]:
+def group_tags(tags: Sequence[str]) -> tuple[list[str], NDArray, NDArray]:
     """Return the labels of tags, and indicators (T, L) of tags of a label and of longer spans."""
     matches = (_PREFIXED.fullmatch(tag) for tag in tags)
     split = [m.groups() if m else ("", tag) for m, tag in zip(matches, tags, strict=True)]
@@ -190,4 +190,4 @@ def _group(tags: Sequence[str]) -> tuple[list[str], NDArray, NDArray]:
 
 
 def _words(doc: Doc) -> bytes:
-    return read_doc(doc, [ORTH]).tobytes()
+    return read_doc_attributes(doc, [ORTH]).tobytes()

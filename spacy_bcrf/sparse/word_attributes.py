@@ -11,8 +11,8 @@ from spacy.lang.lex_attrs import word_shape
 _SEPARATORS = re.compile(r"[ \-]")
 _DIGITS_OF_CARD = range(12, 20)
 _EDGES = re.compile(r"^\W+|\W+$")
-_DIRECTION = re.compile("(?=.)(n|s|north|south)?(e|w|east|west)?")
-_STREET = re.compile(
+DIRECTION = re.compile("(?=.)(n|s|north|south)?(e|w|east|west)?")
+STREET = re.compile(
     "(alley|aly|av|ave|avenue|bend|bluff|blvd|boulevard|branch|bridge|brook|bypass|byp|causeway|"
     "center|centre|cir|circle|cliff|common|corner|course|court|cove|cr|creek|crescent|crossing|"
     "crt|cswy|ct|ctr|cv|dr|drive|estate|expressway|expy|field|forest|freeway|fwy|garden|gate|"
@@ -74,15 +74,15 @@ def _parts_of_address(word: str) -> Iterator[str]:
     yield f"{'number' if is_number else 'length'} {len(letters)}"
     yield f"zeros {len(letters) - len(letters.rstrip('0'))}" if is_number else f"word {letters}"
     yield f"digits {is_number} {any(c.isdigit() for c in letters)}"
-    yield f"direction {_DIRECTION.fullmatch(letters) is not None}"
-    yield f"street {_STREET.fullmatch(letters) is not None}"
+    yield f"direction {DIRECTION.fullmatch(letters) is not None}"
+    yield f"street {STREET.fullmatch(letters) is not None}"
     yield f"vowels {not {*'aeiou'}.isdisjoint(letters[1:])}"
     yield f"end {'' if last.isalnum() else last}"
 
 
 def find_identifiers(word: str) -> Iterator[str]:
     """Yield the kinds of a word, of "card", "iban", "ip", "mail" and "web"."""
-    return (kind for kind, holds in KINDS.items() if holds(word))
+    return (kind for kind, holds in PREDICATES.items() if holds(word))
 
 
 def is_card(word: str) -> bool:
@@ -112,7 +112,7 @@ def is_ip(word: str) -> bool:
     return True
 
 
-KINDS: dict[str, Callable[[str], object]] = {
+PREDICATES: dict[str, Callable[[str], object]] = {
     "card": is_card,
     "iban": is_iban,
     "ip": is_ip,

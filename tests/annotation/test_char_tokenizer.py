@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from spacy_bcrf.annotation import tokenizers
 from spacy_bcrf.annotation.tokenizers import (
     CharTokenizer,
-    _clusters,
     _joining_characters,
     _split,
+    cluster_pattern,
 )
 
 NAME = "spacy-bcrf.CharTokenizer.v1"
@@ -66,7 +66,7 @@ def test_tokens_spell_the_text(text):
     st.text(st.sampled_from("我a한ᄒ\u0301 \n\u3000🙂") | st.characters(exclude_categories=["Cs"]))
 )
 def test_the_fast_paths_agree_with_the_pattern_of_clusters(text):
-    words, spaces = _split(_clusters(), text)
+    words, spaces = _split(cluster_pattern(), text)
     assert [(token.text, bool(token.whitespace_)) for token in TOKENIZER(text)] == [
         *zip(words, spaces, strict=True)
     ]
@@ -78,7 +78,7 @@ def test_every_character_alone_and_after_a_letter_agrees_with_the_pattern():
         code
         for code in codes
         if chr(code) not in _joining_characters()
-        and len(_split(_clusters(), f"a{chr(code)}b\u0301")[0]) != 3 - (chr(code) == " ")
+        and len(_split(cluster_pattern(), f"a{chr(code)}b\u0301")[0]) != 3 - (chr(code) == " ")
     ]
     assert wrong == []
 

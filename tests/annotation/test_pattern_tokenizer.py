@@ -24,7 +24,14 @@ NLP = make()
 
 def test_a_token_goes_on_up_to_the_next_match():
     doc = NLP("(a, b-c,\n\nd  e")
-    assert [token.text for token in doc] == ["(a,", "b-", "c,\n\n", "d ", "e"]
+    assert [token.text for token in doc] == ["(a,", "b-", "c,", "\n\n", "d", " ", "e"]
+
+
+def test_white_space_is_at_no_edge_of_other_characters():
+    """A token was once `X` with its line break, and so was an entity."""
+    doc = make(r"[A-Z]+")("\n A b\tc \n\nX\n")
+    assert [token.text for token in doc] == ["\n ", "A b\tc", "\n\n", "X", "\n"]
+    assert [token.whitespace_ for token in doc] == ["", " ", "", "", ""]
 
 
 @given(st.text(" a,\nü", max_size=8), st.sampled_from([r"\w+", "a*", r"(?=\b)", "|a", "$", "x"]))

@@ -15,11 +15,16 @@ from spacy.tokens import Doc
 
 from spacy_bcrf.annotation import text_stream
 from spacy_bcrf.annotation.text_stream import stream_text
-from spacy_bcrf.annotation.tokenizers import CharTokenizer
+from spacy_bcrf.annotation.tokenizers import CharTokenizer, SplitTokenizer
 
 BLANKS = [" ", " ", " ", "  ", "\n", "\t", "\xa0", "\u3000", " \n "]
 PARTS = [*BLANKS, *".,():-'\"$_8a;é", "word", "U.S.", "don't", "New", "York", "http://x.y/z?q"]
 CLUSTERS = [*" \n字aー가", "  ", "\u0301", "\u200d", "\U0001f1e9", "\U0001f1ea", "\u1100", "\u1161"]
+
+
+@cache
+def split_english() -> SplitTokenizer:
+    return SplitTokenizer(english().vocab, english())
 
 
 @cache
@@ -56,7 +61,9 @@ def check(tokenizer: Callable[[str], Doc], text: str, seed: int, most: int) -> N
 def test_words(data: st.DataObject, seed: int, most: int) -> None:
     cases = sorted(english().rules)
     part = st.sampled_from(PARTS) | st.sampled_from(cases) | st.sampled_from(cases).map(" ".join)
-    check(english(), "".join(data.draw(st.lists(part, max_size=14))), seed, most)
+    text = "".join(data.draw(st.lists(part, max_size=14)))
+    check(english(), text, seed, most)
+    check(split_english(), text, seed, most)
 
 
 @given(st.lists(st.sampled_from(CLUSTERS), max_size=20).map("".join), st.integers(0, 1000))

@@ -28,9 +28,9 @@ from typer.testing import CliRunner
 
 import spacy_bcrf
 from spacy_bcrf.cli import app
-from spacy_bcrf.cli.pages import render
-from spacy_bcrf.cli.pages.lattice_page import lattice_page
-from spacy_bcrf.cli.review.page import fill_page
+from spacy_bcrf.serve.pages import render
+from spacy_bcrf.serve.pages.lattice_page import lattice_page
+from spacy_bcrf.serve.review import fill_page
 from tests.attack.clients import REQUESTS, clients
 from tests.attack.redact_characters import check_characters, find_characters
 from tests.attack.surfaces import READERS, SIGNS, STATES, forks, readers, signs, states
@@ -156,7 +156,7 @@ class _Fault(BaseException):
 
 def faults(model: Path, at: int, kind: int | None) -> None:
     """A file operation fails or ends the process. The same command then gives the same output."""
-    lines = [json.dumps({"text": TEXT, "n": i}) if i % 7 else "{" for i in range(20)]
+    lines = [json.dumps({"text": TEXT, "n": i}) if i % 7 != 3 else "{" for i in range(20)]
     Path("a.jsonl").write_text("\n".join(lines))
     options = ("a.jsonl", "--shard", 4)
     annotate(model, *options, "-o", "whole")
@@ -207,7 +207,7 @@ def faults(model: Path, at: int, kind: int | None) -> None:
 
 def folders(model: Path, which: int, changes: Edits) -> None:
     """A damaged file of a finished run is named, or changes nothing; --redo mends it."""
-    lines = [json.dumps({"text": TEXT}) if i % 5 else "{" for i in range(12)]
+    lines = [json.dumps({"text": TEXT}) if i % 5 != 3 else "{" for i in range(12)]
     Path("a.jsonl").write_text("\n".join(lines))
     options = ("a.jsonl", "-o", "out", "--shard", 3)
     annotate(model, *options)

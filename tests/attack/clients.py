@@ -12,8 +12,8 @@ from pathlib import Path
 
 import spacy
 
-from spacy_bcrf.bulk.server import Limits
-from spacy_bcrf.cli.serve_cli import make_app_of
+from spacy_bcrf.serve.app import make_app
+from spacy_bcrf.serve.server import Limits
 
 Address = tuple[str, int]
 TEXT = "Ann saw Rome ."
@@ -35,10 +35,17 @@ def page(text: str = "Ann+saw+Rome+.+" * 300, host: str = "localhost") -> bytes:
     return f"GET /?text={text} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
 
 
+CHUNKED = b"POST /annotate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 REQUESTS: dict[str, tuple[bytes, set[int]]] = {
     "whole": (request(), {200}),
     "half": (request(size=1000), {408}),
-    "half head": (b"POST /annotate HTTP/1.1\r\nHost: loc", {0}),
+    "half head": (b"POST /annotate HTTP/1.1\r\nHost: loc", {408, 0}),
+    "no head": (b"\r\n", {408, 0}),
+    "long head": (b"GET / HTTP/1.1\r\nX: " + b"a" * 1_000_000, {431, 0}),
+    "many headers": (b"GET / HTTP/1.1\r\n" + b"X: a\r\n" * 200_000, {431, 0}),
+    "long target": (b"GET /" + b"a" * 1_000_000, {431, 0}),
+    "long size of a chunk": (CHUNKED + b"1;" + b"a" * 1_000_000, {431, 413, 408, 0}),
+    "long trailers": (CHUNKED + b"0\r\n" + b"X: a\r\n" * 200_000, {431, 422, 0}),
     "bytes": (b"\x00\xff" * 100 + b"\r\n\r\n", {400}),
     "page": (page(), {200, 503}),
     "long page": (page("x" * 6000), {422}),
@@ -73,8 +80,12 @@ def serving(model: Path, limits: Limits) -> Iterator[tuple[Address, threading.Th
     """Serve a pipeline in a thread. It is told to end at the end."""
     import uvicorn
 
-    app = make_app_of(spacy.load(model), ["ner"], limits, hosts=set())
-    config = uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=60)
+    app = make_app(spacy.load(model), ["ner"], limits, hosts=set())
+    from spacy_bcrf.serve.limited_heads import limit_heads
+
+    config = uvicorn.Config(
+        app, port=0, http=limit_heads(limits), log_level="warning", timeout_graceful_shutdown=60
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -97,7 +108,7 @@ def clients(model: Path, moves: Sequence[tuple[str, bool]]) -> None:
         import uvicorn  # noqa: F401
     except ImportError:
         return  # needs the extra serve
-    limits = Limits(body_seconds=HALF_SECONDS)
+    limits = Limits(body_seconds=HALF_SECONDS, head_seconds=HALF_SECONDS)
     with ExitStack() as stack:
         with serving(model, limits) as (address, thread):
             staying = []
@@ -111,7 +122,6 @@ def clients(model: Path, moves: Sequence[tuple[str, bool]]) -> None:
             start = time.monotonic()
             assert read_status(send(address, request())) == 200
             assert time.monotonic() - start < 20
-        # "half head" has no answer before the server ends.
         for name, client, expected in staying:
             found = read_status(client)
             assert found in expected, (name, found)

@@ -17,8 +17,8 @@ import numpy as np
 import spacy
 from spacy.tokens import Doc
 
-from spacy_bcrf.analysis.redact import Redacted, Region, replace_spans
-from spacy_bcrf.analysis.replacer import STYLES, Replacer
+from spacy_bcrf.privacy.redact import Redacted, Region, replace_spans
+from spacy_bcrf.privacy.replacer import STYLES, Replacer
 
 REPLACERS = [Replacer(style, b"key") for style in STYLES]
 VOCAB = spacy.blank("xx").vocab
@@ -59,10 +59,12 @@ def find_leaks(character: str) -> list[str]:
             texts = [one.text] if len(plain(name)) > 1 else find_rest(one)
             if plain(name) and any(plain(name) in plain(x) for x in texts) and not one.left:
                 wrong.append(f"{replacer.style}: {name!a} stands in {one.text!a}")
+            if replacer.style == "surrogate" and plain(new) == plain(name) != "":
+                wrong.append(f"{replacer.style}: {name!a} stayed")
             if replacer.style != "label" and len(new) < len(name):
                 wrong.append(f"{replacer.style}: {name!a} became {new!a}")
             if replacer.style == "surrogate" and any(
-                x == y or (y.isupper() and x.islower()) for x, y in zip(new, name, strict=False)
+                y.isupper() and x.islower() for x, y in zip(new, name, strict=False)
             ):
                 wrong.append(f"{name!a} has the surrogate {new!a}")
     return wrong

@@ -16,9 +16,10 @@ from spacy.training import Example
 from typer.testing import CliRunner
 
 from bcrf.chain import CRF, Potentials
-from spacy_bcrf.analysis import loading
-from spacy_bcrf.cli import app, text_docs
-from spacy_bcrf.corpora.formats import annotators
+from spacy_bcrf import loading
+from spacy_bcrf.cli import app
+from spacy_bcrf.corpora import text_docs
+from spacy_bcrf.corpora.formats import votes
 from tests.attack.forking import fork_beside
 from tests.tiny_training import network, train
 
@@ -132,7 +133,7 @@ def readers(model: Path, command: str, bomb: str, texts: list[str]) -> None:
     pipe = () if command == "convert" else ("-p", "ner")
     start = time.monotonic()
     with ExitStack() as patched:
-        for module in (text_docs, loading, annotators):
+        for module in (text_docs, loading, votes):
             patched.enter_context(patch.object(module, "SECONDS", 1.0))
         code, output = run(*arguments, *pipe)
     assert time.monotonic() - start < 60

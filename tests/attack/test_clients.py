@@ -10,10 +10,10 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.attack.clients import REQUESTS, clients, read_status, request, send
-
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 pytest.importorskip("fastapi", reason="needs the extra serve")
+
+from tests.attack.clients import REQUESTS, clients, read_status, request, send
 
 
 @contextmanager

@@ -196,7 +196,7 @@ def test_weights_of_a_wrong_shape_name_file_component_and_layer(tmp_path, name):
 
 def learner(n_tags=3, **options):
     defaults = {"n": 1, "n_iter": 1, "beam": 0, "averaged": True, "adagrad": False, "rate": 0.1}
-    defaults |= {"decay": 0.0, "l2": 0.0, "l1": 0.0}
+    defaults |= {"relaxation": 1.25, "decay": 0.0, "l2": 0.0, "l1": 0.0}
     return Learner("crf", n_tags, **{**defaults, **options}, n_sequences=1.0)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from spacy_bcrf.bulk.engines import MAX_ATTEMPTS, Died, run_pool
 from spacy_bcrf.bulk.shards import Finished, Shard
-from spacy_bcrf.bulk.worker import BulkError, Settings
+from spacy_bcrf.bulk.worker import BulkError, RunSettings
 from spacy_bcrf.corpora.texts import TextRecord
 
 DEATH = Died("signal 9")
@@ -57,7 +57,7 @@ class ScriptedPool:
 def run(pool, tmp_path, n_shards, n_workers=3):
     items = [TextRecord("1", "a.jsonl:1", "a text")]
     shards = [Shard(i, items, 10 * i) for i in range(n_shards)]
-    settings = Settings("model", ("ner",), "jsonl", tmp_path)
+    settings = RunSettings("model", ("ner",), "jsonl", tmp_path)
     return sorted(done.number for done in run_pool(pool, settings, n_workers, shards))
 
 

@@ -9,7 +9,8 @@ import spacy
 from commands import command
 from spacy.tokens import Doc, DocBin, Span
 
-from spacy_bcrf.analysis.sources import read_sources
+from spacy_bcrf.corpora.formats.votes import Flaws
+from spacy_bcrf.weak.sources import read_sources
 
 run = command("aggregate")
 ROOT = Path(__file__).parents[2]
@@ -266,12 +267,123 @@ def test_lists_of_labels(folder):
     assert "overlap" not in result.stderr
 
 
-def test_a_text_with_two_opinions_of_a_source(folder):
-    first = json.loads((folder / "llm.jsonl").read_text().splitlines()[0])
-    with (folder / "llm.jsonl").open("a") as file:
-        file.write("\n" + json.dumps(first | {"spans": []}))
-    result = run("texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en", exit_code=1)
-    assert "has the text of llm.jsonl:1 with other spans" in " ".join(result.stderr.split())
+def write_answers(folder, *records):
+    (folder / "llm.jsonl").write_text("\n".join(map(json.dumps, records)))
+
+
+def test_a_text_answered_twice_is_two_votes_of_one_source(folder):
+    """Once, an error. A span of one of two answers has half of the weight."""
+    first, both = "She took aspirin for headache .", span(TEXTS[0], "aspirin", "DRUG")
+    assert TEXTS[0] == first
+    write_answers(
+        folder,
+        {"text": first, "spans": [both, span(first, "headache", "ILL")]},
+        {"text": first, "spans": [both]},
+    )
+    _, (llm, *_) = read_sources(folder / "sources.cfg", spacy.blank("en"))
+    (found,) = llm.find([spacy.blank("en")(first)])
+    assert [tuple(vote) for vote in found.votes] == [(2, 3, "DRUG", 1.0), (4, 5, "ILL", 0.5)]
+
+
+def test_answers_of_language_models_as_they_are(folder):
+    """JSON in text, spans without offsets or with wrong ones, an object of labels."""
+    answer = 'Sure!\n```json\n[{"text": "aspirin", "label": "DRUG"}]\n``` Anything else?'
+    wrong = {"text": "fever", "start": 0, "end": 5, "label": "ILL"}
+    write_answers(
+        folder,
+        {"text": TEXTS[0], "spans": answer},
+        {"text": TEXTS[1], "spans": [wrong]},
+        {"text": TEXTS[2], "spans": '{"DRUG": ["aspirin"], "ILL": []}'},
+        {"text": "aspirin or aspirin", "spans": [{"text": "aspirin", "label": "DRUG"}]},
+    )
+    config, nlp = folder / "sources.cfg", spacy.blank("en")
+    with pytest.raises(ValueError, match=r"llm.jsonl:4: .*'aspirin' occurs 2 times; .*occurrences"):
+        read_sources(config, nlp)
+    everywhere = CONFIG.replace('"llm.jsonl"', '"llm.jsonl"\noccurrences = "all"')
+    config.write_text(everywhere)
+    flaws = Flaws()
+    _, (llm, *_) = read_sources(config, nlp, flaws)
+    found = llm.find([*nlp.pipe([*TEXTS[:3], "aspirin or aspirin"])])
+    votes = [[tuple(vote)[:3] for vote in each.votes] for each in found]
+    assert votes == [
+        [(2, 3, "DRUG")],
+        [(4, 5, "ILL")],
+        [(2, 3, "DRUG")],
+        [(0, 1, "DRUG"), (2, 3, "DRUG")],
+    ]
+    assert "4 spans had no or wrong offsets" in flaws.notes()[0]
+
+
+def test_one_run_names_the_flaws_of_all_files(folder):
+    """Once, the first flaw of the first file."""
+    cut = {"start": 9, "end": 12, "label": "DRUG"}
+    whole = span(TEXTS[0], "headache", "ILL")
+    write_answers(folder, {"text": TEXTS[0], "spans": [cut, whole]}, {"text": TEXTS[1]})
+    (folder / "second.jsonl").write_text("no JSON")
+    section = '\n[sources.second]\nannotations = "second.jsonl"\nannotator = ""\n'
+    (folder / "sources.cfg").write_text(CONFIG + section)
+    command = "texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en"
+    result = run(*command, exit_code=1)
+    for part in ("3 flaws", "llm.jsonl:1: span 9:12 'asp'", "llm.jsonl:2: no", "second.jsonl:1:"):
+        assert part in " ".join(result.stderr.split())
+    (folder / "sources.cfg").write_text(CONFIG)
+    notes = " ".join(run(*command, "--skip-malformed").stderr.split())
+    assert "llm.jsonl: left out 1 spans or records: cut tokens" in notes
+    assert "llm.jsonl: left out 1 spans or records: no annotation" in notes
+    flaws = Flaws("expand", skip=True)
+    _, (llm, *_) = read_sources(folder / "sources.cfg", spacy.blank("en"), flaws)
+    (found,) = llm.find([spacy.blank("en")(TEXTS[0])])
+    assert [vote.start for vote in found.votes] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    "answer, expected",
+    [
+        ('No AGE [] found. Result: [{"text": "aspirin", "label": "DRUG"}]', ["aspirin"]),
+        ('See [1]: {"spans": [{"text": "aspirin", "label": "DRUG"}], "n": 1}', ["aspirin"]),
+        ('{"DRUG": ["aspirin"], "ILL": ["headache"]}', ["aspirin", "headache"]),
+        ('Nothing: {"DRUG": []}', []),
+        ('DRUG: ["aspirin"]\nILL: []', "expected a list of objects in the answer, got .'aspirin'"),
+        ('{"DRUG": "aspirin"}', "expected a list of objects in the answer, got .'DRUG': 'asp"),
+        ('{"DRUG": ["aspirin"]} {"ILL": ["headache"]}', "expected one list of spans .* got 2:"),
+        ("none", "the answer has no JSON list or object: 'none'"),
+        ("[" * 9999, "the answer has no JSON list or object"),
+    ],
+)
+def test_no_span_of_an_answer_is_lost_in_silence(folder, answer, expected):
+    """Once, the first JSON value was the answer: "[]" in a sentence was a vote for O."""
+    write_answers(folder, {"text": TEXTS[0], "spans": answer})
+    config, nlp = folder / "sources.cfg", spacy.blank("en")
+    if isinstance(expected, str):
+        with pytest.raises(ValueError, match=f"llm.jsonl:1: {expected}"):
+            read_sources(config, nlp)
+    else:
+        _, (llm, *_) = read_sources(config, nlp)
+        doc = nlp(TEXTS[0])
+        (found,) = llm.find([doc])
+        assert [doc[vote.start : vote.end].text for vote in found.votes] == expected
+
+
+def test_ends_of_tokens_count_too(folder):
+    """Once, equal starts sufficed: a vote for "yz" became one for "y"."""
+    nlp = spacy.blank("en")
+    write_answers(
+        folder, {"text": "xyzw", "tokens": ["x", "yz", "w"], "spans": [span("xyzw", "yz", "ILL")]}
+    )
+    _, (llm, *_) = read_sources(folder / "sources.cfg", nlp)
+    doc = Doc(nlp.vocab, words=["x", "y", "zw"], spaces=[False] * 3)
+    with pytest.raises(ValueError, match=r"llm.jsonl:1: span 1:3 'yz' .*record 3"):
+        llm.find([doc])
+
+
+def test_votes_do_not_depend_on_the_tokens_of_documents(folder):
+    """Once, an error that blamed the file of the votes for the tokens of gold documents."""
+    nlp, text = spacy.blank("en"), "Wilson-type fever"
+    write_answers(folder, {"text": text, "spans": [span(text, "fever", "ILL")]})
+    _, (llm, *_) = read_sources(folder / "sources.cfg", nlp)
+    doc = Doc(nlp.vocab, words=["Wilson-type", "fever"], spaces=[True, False])
+    assert [tuple(vote)[:3] for vote in llm.find([doc])[0].votes] == [(1, 2, "ILL")]
+    assert [vote.start for vote in llm.find([nlp(text)])[0].votes] == [3]
 
 
 TWICE = {"text": "aspirin and aspirin", "spans": [], "regions": [{"start": 0, "end": 7}]}
@@ -301,6 +413,21 @@ def test_bad_regions(folder, regions, message):
     result = run("texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en", exit_code=1)
     shown = " ".join(result.stderr.split())
     assert "llm.jsonl:1: " in shown and message in shown
+
+
+def test_the_tokenizer_fits_the_votes(folder):
+    text = "aspirin500mg"
+    record = {"text": text, "spans": [span(text, "aspirin", "MED")]}
+    (folder / "texts.txt").write_text(text)
+    (folder / "llm.jsonl").write_text(json.dumps(record))
+    options = ("texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en")
+    refused = " ".join(run(*options, exit_code=1).stderr.split())
+    assert "llm.jsonl:1: span 0:7" in refused and "a tokenizer that fits" in refused
+    step = run(*options, "--tokenizer", "split").step
+    assert step == "python -m spacy bcrf distill out --output student --lang en --tokenizer split"
+    assert entities(folder / "out/000000.spacy") == [[("aspirin", "DRUG")]]
+    command("distill")("out", "-o", "student", "-l", "en", "--tokenizer", "split")
+    assert [token.text for token in spacy.load("student")(text)] == ["aspirin", "500", "mg"]
 
 
 @pytest.mark.parametrize("silence", ["abstains", "denies"])

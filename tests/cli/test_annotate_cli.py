@@ -21,14 +21,14 @@ from annotate_outputs import check_once, read_lines, read_rows
 from commands import command
 from spacy.tokens import DocBin
 
+from spacy_bcrf.bulk.annotate import Progress
 from spacy_bcrf.bulk.manifest import Manifest, describe_inputs
 from spacy_bcrf.bulk.predictor import Predictor
-from spacy_bcrf.bulk.run import Progress
-from spacy_bcrf.bulk.shards import Counts, Finished
+from spacy_bcrf.bulk.shards import Finished, RunCounts
 from spacy_bcrf.bulk.worker import BulkError
-from spacy_bcrf.corpora.doc_files import read_docs, write_all
 from spacy_bcrf.corpora.texts import Rejected
 from spacy_bcrf.pipeline.settings import Control
+from spacy_bcrf.readers.doc_files import read_docs, write_all
 
 run = command("annotate")
 TEXTS = ["Ann saw Rome .", "Why on earth not ?", "Bob saw Oslo .", 'Eve, "x" saw Kiel .']
@@ -154,6 +154,14 @@ def test_parquet_in_and_out(pipeline, here):
         assert row["id"] == str(line["id"]) and row["spans"] == spans
     assert table["text"].to_pylist() == TEXTS
     assert lines[0]["meta"]["day"] == "2020-02-03 04:05:06" and lines[2]["meta"]["score"] is None
+
+
+def test_parquet_of_tokens_alone(pipeline, here):
+    pa = pytest.importorskip("pyarrow")
+    words = [text.split() for text in TEXTS]
+    pytest.importorskip("pyarrow.parquet").write_table(pa.table({"tokens": words}), "a.parquet")
+    run(pipeline / "model", "a.parquet", "-o", "out")
+    assert [row["text"].split() for row in read_rows(here / "out")] == words
 
 
 def test_parquet_rows_without_python_values_are_failures(pipeline, here):
@@ -518,9 +526,7 @@ def test_a_damaged_shard_is_named_and_redone(pipeline, here, damage):
     errors = (here / "out" / "errors.jsonl").read_bytes()
     DAMAGE[damage](here / "out" / "shards" / "000001.jsonl")
     result = run(*options, exit_code=1)
-    assert re.search(
-        r"000001.jsonl: is (missing|damaged); the same command with --redo", result.output
-    )
+    assert re.search(r"000001.jsonl: is (missing|damaged); redo", result.output)
     others = [path.stat().st_mtime_ns for path in before if "000001" not in path.name]
     run(*options, "--redo", exit_code=3)
     assert before == {path: path.read_bytes() for path in (here / "out").rglob("0*")}
@@ -552,7 +558,7 @@ def test_a_damaged_line_of_progress_is_named_and_redone(pipeline, here, line):
     lines = log.read_bytes().splitlines()
     log.write_bytes(b"\n".join([lines[0], line, *lines[2:], b""]))
     result = run(*options, exit_code=1)
-    assert "progress.jsonl:2: damaged; the same command with --redo annotates" in result.output
+    assert "progress.jsonl:2: damaged; redo annotates" in result.output
     run(*options, "--redo")
     check_once(here / "out", list(range(8)))
     # A line that somebody removes leaves a shard to do.
@@ -665,12 +671,11 @@ def test_an_endless_device_is_no_input(pipeline, here):
         (["a.rtf"], "a.rtf: unknown extension '.rtf'; expected one of .txt, .jsonl"),
         (["a.jsonl", "./a.jsonl"], "a.jsonl: is given twice"),
         (["empty"], "empty: the folder has no file with one of .txt"),
-        (["a.jsonl", "-p", "x"], "no component 'x' of spacy-bcrf; expected --pipe to be"),
+        (["a.jsonl", "-p", "x"], "no component 'x' of spacy-bcrf; expected pipe to be"),
         (
             ["a.jsonl", "a.csv"],
-            "a.csv: no column 'text' among id, body; `annotate` has",
+            "a.csv: no column 'text' among id, body; expected another --text-column",
         ),
-        (["a.jsonl", "--address", "auto"], "--address is only for --engine ray"),
         (["a.jsonl", "-o", "taken"], "taken: has mine.txt, but no manifest.json"),
         (["a.jsonl", "-o", "a.csv"], "a.csv: is a file; expected a new or empty folder"),
         (["taken", "-o", "taken"], "taken: is in the folder of the output"),
@@ -745,12 +750,14 @@ def test_json_log(pipeline, here):
     assert last["seconds_left"] == 0 and last["words_per_second"] > 0
 
 
-def test_strings_of_the_input_do_not_stay_in_memory(pipeline, here):
+def test_strings_of_the_input_stay_only_during_the_warm_up(pipeline, here, monkeypatch):
+    """They fill the tokenizer's cache, which memory zones do not."""
+    monkeypatch.setattr("spacy_bcrf.bulk.worker.WARM_UP", 0)
     from spacy_bcrf.bulk.shards import Shard
-    from spacy_bcrf.bulk.worker import Settings, Worker
+    from spacy_bcrf.bulk.worker import RunSettings, Worker
     from spacy_bcrf.corpora.texts import TextRecord
 
-    worker = Worker(Settings(str(pipeline / "model"), ("ner",), "jsonl", here))
+    worker = Worker(RunSettings(str(pipeline / "model"), ("ner",), "jsonl", here))
     vocab = worker.nlp.vocab
     sizes = []
     for number in range(3):
@@ -758,7 +765,8 @@ def test_strings_of_the_input_do_not_stay_in_memory(pipeline, here):
         items = [TextRecord(i, str(i), text) for i, text in enumerate(texts)]
         assert worker.annotate(Shard(number, items, 0)).n_written == 50
         sizes.append((len(vocab.strings), sum(1 for _ in vocab)))
-    assert sizes[0] == sizes[1] == sizes[2]
+    assert sizes[0] == sizes[1] == sizes[2] and "Ann0x1" in vocab.strings
+    assert "Ann1x1" not in vocab.strings
 
 
 def test_docs_keep_no_annotation_of_the_input(pipeline, nlp, here):
@@ -806,15 +814,15 @@ def test_memory_that_is_too_small_ends_the_run_with_advice(pipeline, here, monke
     def fail(*_):
         raise MemoryError
 
-    monkeypatch.setattr("spacy_bcrf.bulk.writers.JsonWriter.__init__", fail)
+    monkeypatch.setattr("spacy_bcrf.corpora.formats.jsonl.JsonWriter.__init__", fail)
     result = run(pipeline / "model", "a.jsonl", "-o", "out", exit_code=1)
-    assert "000000.jsonl: the memory is too small; use a smaller --shard" in result.output
+    assert "000000.jsonl: the memory is too small; use smaller shards" in result.output
 
 
 def test_the_time_left_is_unknown_before_the_first_position(capsys):
     progress = Progress("out", as_json=True)
     progress.start(100_000_000)
-    progress.update(Counts(48, 48, 0, 100), 0)
+    progress.update(RunCounts(48, 48, 0, 100), 0)
     assert json.loads(capsys.readouterr().out)["seconds_left"] is None
-    progress.finish(Counts(48, 48, 0, 100))
+    progress.finish(RunCounts(48, 48, 0, 100))
     assert json.loads(capsys.readouterr().out)["seconds_left"] == 0

@@ -14,7 +14,7 @@ from forked_commands import start_module
 
 from spacy_bcrf.bulk.processes import run_processes
 from spacy_bcrf.bulk.shards import Shard
-from spacy_bcrf.bulk.worker import BulkError, Settings
+from spacy_bcrf.bulk.worker import BulkError, RunSettings
 from spacy_bcrf.corpora.texts import TextRecord
 
 pytestmark = pytest.mark.slow
@@ -151,7 +151,7 @@ def test_a_shard_that_ends_every_process_is_named(pipeline, here):
         Shard(0, [TextRecord("a", "a.txt:1", "Ann saw Rome .")], 0),
         Shard(1, [Poison("b", "a.txt:2", "Bob saw Oslo .")], 0),
     ]
-    settings = Settings(str(pipeline / "model"), (), "jsonl", here)
+    settings = RunSettings(str(pipeline / "model"), (), "jsonl", here)
     finished = []
     with pytest.raises(
         BulkError, match=r"shard 1, a.txt:2 to a.txt:2: 4 workers died \(process \d+, exit code 9"
@@ -175,7 +175,7 @@ def test_documents_that_end_workers_are_set_aside(pipeline, here):
     ]
     for i in (1, 2):
         shards[1].items[i] = Deadly(f"1{'abcd'[i]}", "a.txt:9", "boom")
-    settings = Settings(str(pipeline / "model"), (), "jsonl", here)
+    settings = RunSettings(str(pipeline / "model"), (), "jsonl", here)
     first, second = sorted(run_processes(settings, 1, shards))
     assert (first.n_read, first.n_written) == (4, 4)
     assert (second.n_read, second.n_written) == (4, 2)

@@ -1,4 +1,4 @@
-"""`python -m spacy bcrf annotate --engine ray` on a cluster of two nodes."""
+"""`python -m spacy bcrf annotate --ray` on a cluster of two nodes."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from commands import command
 
 from spacy_bcrf.bulk.ray_engine import run_ray
 from spacy_bcrf.bulk.shards import Shard
-from spacy_bcrf.bulk.worker import Settings
+from spacy_bcrf.bulk.worker import RunSettings
 from spacy_bcrf.corpora.texts import TextRecord
 
 pytestmark = pytest.mark.slow
@@ -82,7 +82,7 @@ def test_a_worker_and_then_a_node_die(pipeline, cluster, texts, here):
 
     attacker = threading.Thread(target=attack)
     attacker.start()
-    ray_options = ("--engine", "ray", "--n-process", 2)
+    ray_options = ("--ray", "local", "--n-process", 2)
     options = (pipeline / "model", "a.jsonl", "--shard", 20, "-o")
     run(*options, "out", *ray_options, exit_code=3)
     attacker.join()
@@ -108,7 +108,7 @@ def test_documents_that_end_actors_are_set_aside(pipeline, cluster, here):
 
     kinds = [TextRecord, Deadly, Large, TextRecord]
     items = [kind(f"{i}", f"a.txt:{i}", "Ann saw Rome .") for i, kind in enumerate(kinds)]
-    settings = Settings(str(pipeline / "model"), (), "jsonl", here)
+    settings = RunSettings(str(pipeline / "model"), (), "jsonl", here)
     (found,) = run_ray(settings, 1, None, [Shard(0, items, 0)])
     assert (found.n_read, found.n_written) == (4, 2)
     assert [failure.id for failure in found.failures] == ["1", "2"]

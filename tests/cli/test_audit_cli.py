@@ -9,7 +9,7 @@ from commands import command
 from sentences import make_docs
 from spacy.tokens import Doc, DocBin
 
-from spacy_bcrf.analysis import cross_fitting
+from spacy_bcrf.judging import folds
 
 run = command("audit")
 
@@ -65,7 +65,7 @@ def test_copies_share_a_fold(here):
 
 
 def test_finished_folds_are_not_trained_again(corpus, monkeypatch):
-    train, n = cross_fitting.train_sparse_chain, []
+    train, n = folds.train_sparse_chain, []
 
     def fail_at_the_second(*args):
         n.append(1)
@@ -73,7 +73,7 @@ def test_finished_folds_are_not_trained_again(corpus, monkeypatch):
             raise KeyboardInterrupt
         return train(*args)
 
-    monkeypatch.setattr(cross_fitting, "train_sparse_chain", fail_at_the_second)
+    monkeypatch.setattr(folds, "train_sparse_chain", fail_at_the_second)
     args = ("corpus.spacy", "-o", "out.jsonl", "--folds", 3)
     run(*args, exit_code=130)
     assert not (corpus / "out.jsonl").exists()
@@ -98,15 +98,15 @@ def test_finished_folds_are_not_trained_again(corpus, monkeypatch):
 
 def test_an_error_keeps_finished_folds_and_removes_a_folder_without_any(corpus, monkeypatch):
     args = ("corpus.spacy", "-o", "out.jsonl", "--folds", 3)
-    folds = corpus / ".out.jsonl.folds"
+    parts = corpus / ".out.jsonl.folds"
     error = Mock(side_effect=ValueError("no training"))
-    monkeypatch.setattr(cross_fitting, "train_sparse_chain", error)
+    monkeypatch.setattr(folds, "train_sparse_chain", error)
     run(*args, exit_code=1)
-    assert not folds.exists()
-    folds.mkdir()
-    (folds / "0.spacy").touch()
+    assert not parts.exists()
+    parts.mkdir()
+    (parts / "0.spacy").touch()
     run(*args, exit_code=1)
-    assert (folds / "0.spacy").exists()
+    assert (parts / "0.spacy").exists()
 
 
 def test_a_trained_pipeline_is_used_unchanged(pipeline, here):
@@ -164,9 +164,10 @@ def test_the_page_is_escaped(here):
     bad = "<script>alert(1)</script>"
     docs = make_docs(vocab) * 3
     words = [bad, "saw", "Rome", "."]
-    docs += [Doc(vocab, words=words, ents=[f"B-{bad}", "O", "O", "O"])] * 2
+    docs += [Doc(vocab, words=words, ents=[f"B-{bad}", "O", "O", "O"])] * 6
+    docs += [Doc(vocab, words=words, ents=["O"] * 4)]  # an error, which the page shows
     write("corpus.spacy", docs)
-    run("corpus.spacy", "-o", "o.jsonl", "--page", "o.html", "--min-score", -100, "--folds", 2)
+    run("corpus.spacy", "-o", "o.jsonl", "--page", "o.html", "--folds", 2)
     page = (here / "o.html").read_text()
     assert page.count("<script") == 1
     assert "&lt;script&gt;alert(1)" in page
@@ -190,7 +191,7 @@ def other_labels(vocab):
         (no_entities, (), "none of the 9 documents has entities"),
         (one_document, (), "1 distinct documents are too few for 5 folds"),
         (other_labels, ("model", "-p", "ner"), "the documents have the labels FOOD, but [ner] has"),
-        (make_docs, ("model",), "--pipe is missing; expected --pipe to be one of tagger, ner"),
+        (make_docs, ("model",), "pipe is missing; expected pipe to be one of tagger, ner"),
         (
             make_docs,
             ("blank",),

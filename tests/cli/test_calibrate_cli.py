@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import spacy
 from commands import command
+from sentences import repeat
 from spacy.tokens import Doc, DocBin
 
 run = command("calibrate")
@@ -31,6 +32,7 @@ def test_calibrate_stores_the_temperature_with_the_pipeline(folder):
     nlp = spacy.load("model")
     temperature = nlp.get_pipe("ner").temperature
     assert fitted.startswith(f"after, temperature {temperature:.2f} ") and temperature > 2
+    assert f"the new temperature is {temperature:.2f} times that of the pipeline" in result.stderr
     assert nlp.get_pipe("tagger").temperature == 1
     after = {p: p.read_bytes() for p in (folder / "model").rglob("*") if p.is_file()}
     changed = {path.name for path in after if after[path] != before.get(path)}
@@ -94,7 +96,7 @@ def test_calibration_by_label(folder):
 
 def test_calibration_of_a_tagger(folder):
     doc = Doc(spacy.blank("xx").vocab, words=["Ann", "saw", "it"], tags=["N", "", "V"])
-    DocBin(docs=[doc] * 5).to_disk("tags.spacy")
+    DocBin(docs=repeat([doc], 5)).to_disk("tags.spacy")
     result = run("model", "tags.spacy", "-p", "tagger", "-o", "calibrated")
     assert result.stdout.startswith("tagger: 10 predictions, ")
 
@@ -118,7 +120,7 @@ def test_preset_entities_count_as_predictions(folder):
         ),
         (
             ("model", "dev.spacy", "--inplace"),
-            "--pipe is missing; expected --pipe to be one of tagger, ner",
+            "pipe is missing; expected pipe to be one of tagger, ner",
         ),
         (("model", "dev.spacy", "-p", "lemma", "--inplace"), "no component 'lemma' of spacy-bcrf"),
         (
@@ -174,7 +176,9 @@ def test_wrong_input_changes_nothing(folder, args, message):
         doc = Doc(spacy.blank("xx").vocab, words=words, ents=ents)
         DocBin(docs=[doc]).to_disk(f"{name}.spacy")
     tags = (["V", "N", "P", "N"], ["N", "N", "P", "N"])
-    docs = [Doc(spacy.blank("xx").vocab, words=words, tags=of_doc) for of_doc in tags]
+    vocab = spacy.blank("xx").vocab
+    first, second = (Doc(vocab, words=words, tags=of_doc) for of_doc in tags)
+    docs = [first, *repeat([second], 1)]  # no copies
     DocBin(docs=docs).to_disk("tags.spacy")
     Path("damaged.spacy").touch()
     before = (folder / "model/config.cfg").read_bytes()
@@ -203,9 +207,10 @@ def test_a_diagram_replaces_no_input_and_fails_before_the_fit(folder, plot):
 def test_predictions_on_tokens_that_gold_lacks_are_a_note(folder):
     vocab = spacy.load("model").vocab
     words, spaces = ["An", "n", "saw", "Rome", "."], [False, *[True] * 4]
+    ents = ["O", "B-PER", "O"]
     docs = [
-        Doc(vocab, words=words, spaces=spaces, ents=["O", "B-PER", "O", tag, "O"])
-        for tag in ["B-LOC"] * 8 + ["O"]
+        Doc(vocab, words=[*words, "\n" * i], spaces=[*spaces, False], ents=[*ents, tag, "O", "O"])
+        for i, tag in enumerate(["B-LOC"] * 8 + ["O"], 1)
     ]
     DocBin(docs=docs).to_disk(folder / "other.spacy")
     output = " ".join(run("model", "other.spacy", "-p", "ner", "-o", "new").output.split())

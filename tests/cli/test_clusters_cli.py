@@ -53,14 +53,6 @@ def test_texts_without_frequent_words_are_an_error(tmp_path):
     assert not output.exists()
 
 
-def test_texts_are_not_forgotten(texts, tmp_path):
-    output = tmp_path / "clusters.tsv"
-    for options in (), (texts, "--lookups"):
-        result = run(*options, "-o", output, "--lang", "en", exit_code=1)
-        assert result.stderr == "expected either a file of texts or --lookups\n"
-    assert not output.exists()
-
-
 def test_brown_clusters_come_from_the_lookups_of_the_language(tmp_path, monkeypatch):
     path = tmp_path / "clusters.json"
     numbers = {"a": 0b110, "b": 0b1, "c": 0, "d e": 1, "": 1}
@@ -68,13 +60,13 @@ def test_brown_clusters_come_from_the_lookups_of_the_language(tmp_path, monkeypa
     tables = {"lexeme_cluster": path}
     monkeypatch.setitem(catalogue.REGISTRY, (*registry.lookups.namespace, "xx"), tables)
     output = tmp_path / "clusters.tsv"
-    result = run("--lookups", "--lang", "xx", "-o", output)
+    result = run("--lang", "xx", "-o", output)
     assert "2 words in 2 clusters" in result.stdout
     assert read_clusters(output) == {"a": "011", "b": "1"}
 
 
 def test_brown_clusters_need_texts_or_the_package(tmp_path):
     output = tmp_path / "clusters.tsv"
-    result = run("--lookups", "--lang", "is", "-o", output, exit_code=1)
+    result = run("--lang", "is", "-o", output, exit_code=1)
     assert "no Brown clusters of the language 'is': give a file of texts" in result.stderr
     assert not output.exists()

@@ -9,10 +9,10 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from tiny_training import LISTENER, TOK2VEC, network, train
 
-from spacy_bcrf.analysis.combine import Combination, combine
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline.platt_scaling import PlattScaling
 from spacy_bcrf.pipeline.settings import Control
+from spacy_bcrf.training.combine import Combination, combine
 
 run = command("combine")
 SPARSE = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"], "objective": "crf"}
@@ -104,7 +104,7 @@ def test_what_was_fitted_to_a_part_goes(parts, tmp_path):
     pipe.calibrated_on = ("0" * 16,)
     nlp.to_disk(tmp_path / "fitted")
     run(tmp_path / "fitted", "neural", "--dev", "dev.spacy", "-o", tmp_path / "both")
-    settings = spacy.load(tmp_path / "both").get_pipe("ner").settings
+    settings = spacy.load(tmp_path / "both").get_pipe("ner").settings_as_json()
     fitted = ("temperature", "threshold", "control", "calibration", "calibrated_on")
     assert [settings[name] for name in fitted] == [1.0, 0.0, None, None, []]
 

@@ -122,6 +122,20 @@ def test_a_note_names_a_file_that_is_replaced_before_the_work_begins(here, name,
 
 @pytest.mark.parametrize(
     "name, arguments",
+    [(name, rest) for name, *rest in (*OLD_FILES, ("annotate", "model", "all.tsv", "-o", "old"))],
+)
+def test_an_output_that_links_to_itself_is_named(here, name, arguments):
+    old = next(argument for argument in arguments if argument.startswith("old"))
+    for link, target in ((old, old), (old, "next"), ("next", old)):
+        (here / link).unlink(missing_ok=True)
+        (here / link).symlink_to(target)
+    ended, _ = run_among_files(here, name, arguments)
+    assert f"{old}: is a link that leads to itself" in ended.stderr
+    assert (here / old).is_symlink()
+
+
+@pytest.mark.parametrize(
+    "name, arguments",
     [("init", ("-t", "data.spacy")), ("migrate", ("data.spacy",)), ("tune", ("data.spacy",))],
 )
 def test_a_config_is_replaced_by_force_alone(here, name, arguments):
@@ -203,7 +217,9 @@ def test_commands_return_their_next_step():
         if not command.hidden
     }
     others = {name: each for name, each in returned.items() if each is not str}
-    assert others == {"serve": type(None), "rank": str | None, "redact": str | None}
+    none = type(None)
+    ends = dict.fromkeys(("serve", "export", "restore", "verify"), none)
+    assert others == {**ends, "rank": str | None, "redact": str | None}
 
 
 def test_the_next_step_is_quoted_for_the_shell(here):
@@ -234,8 +250,8 @@ LANGUAGE_COMMANDS = [
 @pytest.mark.parametrize("name", [each.name for each in LANGUAGE_COMMANDS])
 def test_an_unknown_language_is_an_error_before_the_work_begins(here, name):
     required = {"audit": ("x",), "curve": ("x", "y"), "aggregate": ("x", "-s", "y")}
-    required |= {"convert": ("x", "o.spacy"), "debug": ("x.spacy",), "distill": ("x",)}
-    output = () if name in ("convert", "debug") else ("-o", "o")
+    required |= {"convert": ("x", "o.spacy"), "distill": ("x",)}
+    output = () if name == "convert" else ("-o", "o")
     result = command(name)(*required.get(name, ()), *output, "--lang", "qq", exit_code=2)
     said = " ".join(result.stderr.replace("│", " ").split())
     assert "'--lang' / '-l': unknown language 'qq'; expected a code of spaCy, or xx" in said
@@ -244,7 +260,7 @@ def test_an_unknown_language_is_an_error_before_the_work_begins(here, name):
 
 def test_every_command_with_a_language_is_checked():
     assert {each.name for each in LANGUAGE_COMMANDS} == {
-        *("aggregate", "audit", "clusters", "convert", "curve", "debug", "distill", "init")
+        *("aggregate", "audit", "clusters", "convert", "curve", "distill", "init")
     }
 
 
@@ -254,7 +270,7 @@ def test_the_version():
 
 @pytest.mark.parametrize("name", ["calibrate", "combine", "control", "redact"])
 def test_errors_name_the_input(here, pipeline, name):
-    model, bare, empty = pipeline / "model", here / "bare.spacy", here / "empty.txt"
+    model, bare, empty = pipeline / "model", here / "bare.spacy", here / "empty.jsonl"
     DocBin(docs=[Doc(Vocab(), words=["Ann"])] * 3).to_disk(bare)
     empty.write_text("")
     arguments = {

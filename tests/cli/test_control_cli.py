@@ -5,7 +5,7 @@ import shutil
 import pytest
 import spacy
 from commands import command
-from sentences import make_docs
+from sentences import make_docs, repeat
 from spacy.cli.find_threshold import find_threshold
 from spacy.tokens import Doc, DocBin
 
@@ -15,7 +15,7 @@ run = command("control")
 @pytest.fixture
 def folder(pipeline, here):
     shutil.copytree(pipeline, here, dirs_exist_ok=True)
-    docs = make_docs(spacy.blank("xx").vocab) * 20
+    docs = repeat(make_docs(spacy.blank("xx").vocab), 20)
     DocBin(docs=docs).to_disk("many.spacy")
     return here
 
@@ -58,14 +58,14 @@ def test_recall_of_labels_writes_candidates(folder):
 def test_too_many_candidates_are_noted(folder, monkeypatch):
     args = "model", "many.spacy", "-p", "ner", "--recall", "0.8"
     assert "candidates for" not in run(*args, "-o", "few").stderr
-    monkeypatch.setattr("spacy_bcrf.analysis.control.thresholds.MANY_CANDIDATES", 0)
+    monkeypatch.setattr("spacy_bcrf.promises.control.MANY_CANDIDATES", 0)
     noted = run(*args, "-o", "many").stderr
     assert "gold spans: the component finds too few" in noted and "promise less" in noted
 
 
 def test_precision_of_tags(folder):
     doc = Doc(spacy.blank("xx").vocab, words=["Ann", "saw", "Rome", "."], tags=["N", "V", "N", "P"])
-    DocBin(docs=[doc] * 100).to_disk("tags.spacy")
+    DocBin(docs=repeat([doc], 100)).to_disk("tags.spacy")
     run("model", "tags.spacy", "-p", "tagger", "--precision", "0.9", "-o", "controlled")
     assert spacy.load("controlled").get_pipe("tagger").control.labels == ("N", "P", "V")
 
@@ -120,11 +120,11 @@ def test_without_a_promise_a_table_is_printed(folder):
 
 def test_the_documents_of_the_calibration_are_refused(folder):
     docs = make_docs(spacy.blank("xx").vocab, wrong=3)
-    DocBin(docs=docs * 20).to_disk("calibration.spacy")
+    DocBin(docs=repeat(docs, 20)).to_disk("calibration.spacy")
     calibrate = command("calibrate")
     calibrate("model", "calibration.spacy", "-p", "ner", "-o", "calibrated")
     result = run("calibrated", "calibration.spacy", "-p", "ner", exit_code=1)
-    assert "have 100% of the documents that `calibrate` was fitted on" in result.output
+    assert "have 100% of the documents that the temperature was fitted on" in result.output
 
 
 def test_find_threshold_of_spacy(folder):
@@ -165,15 +165,15 @@ def test_errors_of_options_do_not_name_the_corpus(folder):
         (("many.spacy", *P, "--label", "LOC=0.9", "--label", "LOC,PERSON=0.8"), "LOC: has several"),
         (
             ("many.spacy", *P, "--label", "X=0.9"),
-            "unknown labels X; expected --label to name LOC, PERSON",
+            "unknown labels X; the component has LOC, PERSON",
         ),
         (("dev.spacy", *P), "9 documents have predictions of these labels, too few"),
-        (("one.spacy", "--recall", "0.9"), "1 documents have gold spans of these labels, too few"),
+        (("one.spacy", "--recall", "0.9"), "1 document has gold spans of these labels, too few"),
         (("wrong.spacy", *P), "no threshold reaches it on these 100 documents. As far"),
         (("labels.spacy", *P), "the gold documents have the labels FOOD, but the component has"),
         (("none.spacy", "--recall", "0.9"), "the 1 gold documents have no gold spans"),
         (("none.spacy", *P), "the 1 gold documents have no predictions with gold annotation"),
-        (("many.spacy", "--recall", "0.9", "-p", "tagger"), "a recall promise writes candidate"),
+        (("many.spacy", "--recall", "0.9", "-p", "tagger"), "a promise of recall is one of spans"),
     ],
 )
 def test_wrong_input_stores_nothing(folder, args, message):
@@ -186,7 +186,7 @@ def test_wrong_input_stores_nothing(folder, args, message):
     }
     for name, (ents, n) in corpora.items():
         doc = Doc(spacy.blank("xx").vocab, words=words, ents=ents)
-        DocBin(docs=[doc] * n).to_disk(f"{name}.spacy")
+        DocBin(docs=repeat([doc], n)).to_disk(f"{name}.spacy")
     component = () if "-p" in args else ("-p", "ner")
     before = (folder / "model/config.cfg").read_bytes()
     for target in (("--inplace",), ("-o", "out")):

@@ -8,6 +8,7 @@ from commands import command
 from spacy.tokens import DocBin
 from spacy_commands import run_spacy
 
+from spacy_bcrf.annotation.misaligned import find_misaligned
 from spacy_bcrf.corpora.counts import MAX_REPORTS
 
 run = command("convert")
@@ -51,7 +52,7 @@ def test_a_malformed_file(folder):
     assert skipped.exit_code == 0
     assert skipped.stderr == f"Note: bad.spacy will be replaced\n{problem}\n"
     assert skipped.stdout.startswith(
-        "bad.spacy: 2 sentences read = 1 in 1 docs + 1 left out (1 malformed); "
+        "bad.spacy: 2 sentences read = 1 in 1 doc + 1 left out (1 malformed); "
     )
 
 
@@ -123,11 +124,11 @@ def test_several_files_and_options(folder):
     run("ud.conllu", "o.spacy", "--tag", "xpos", "--ent-key", "NE")
     (token,) = load("o.spacy")[0]
     assert (token.tag_, token.pos_, token.ent_iob_) == ("UH", "INTJ", "O")
-    result = run("ud.conllu", "new.spacy", "--ent-key", "NERR")
+    result = run("ud.conllu", "new.spacy", "--ent-key", "NERR", exit_code=1)
     assert (
-        result.stderr
-        == "no word has an entity tag under the key 'NERR' (see `convert --ent-key`)\n"
+        "no word has an entity tag under the key 'NERR' (see `convert --ent-key`)" in result.stderr
     )
+    assert not (folder / "new.spacy").exists()
     result = run("ud.conllu", "o.spacy", "--ent-complete", "--lang", "ja")
     assert load("o.spacy")[0][0].ent_iob_ == "O" and "unknown spaces" not in result.output
 
@@ -142,22 +143,23 @@ def test_the_extension_the_content_or_the_option_decides_the_format(folder):
     result = run("text.annotated", "new.spacy", exit_code=1)
     assert result.stderr == (
         "text.annotated: unknown extension '.annotated', and content; expected one of .conllu "
-        ".conll .iob .iob2 .bio .tsv .txt .jsonl .ndjson .json .ann, or `convert --format` "
-        "conllu, columns, jsonl, prodigy, label-studio, brat, webanno, iob\n"
+        ".jsonl .ndjson .json .csv .conll .iob .iob2 .bio .tsv .txt .ann .arrow .feather .parquet, "
+        "or `convert --format` conllu, webanno, iob, prodigy, label-studio, jsonl, csv, columns, "
+        "brat, arrow, parquet\n"
     )
     run("data.annotated.xz", "o.spacy", "--format", "columns")
 
 
 def test_the_next_step_has_the_language(folder):
     assert run("good.conll", "o.spacy", "--lang", "de").step == (
-        "python -m spacy bcrf debug o.spacy --lang de"
+        "python -m spacy bcrf debug o.spacy"
     )
 
 
 def test_raw_text_is_named(folder):
     problem = (
         "{0}: seems to be raw text, because its lines have no columns of tags; expected annotation "
-        "(a format of `convert --format`), or for raw text `init --names LABEL=FILE --texts {0}`\n"
+        "(a format of `convert --format`), or for raw text `init --names LABEL=FILE --train {0}`\n"
     )
     text = "Ann left for Paris on Monday.\nBob stayed in Berlin all the week.\nIt was fine today.\n"
     (folder / "raw.txt").write_text(text)
@@ -372,6 +374,25 @@ def test_webanno(folder):
     assert spans == [("Ada", "PER"), ("New York", "LOC"), ("York", "NAME")]
 
 
+def test_parts_of_tokens_of_webanno(folder):
+    """Such a sentence was once left out."""
+    rows = "1-1\t5-12\tNhc\U0001f600-12\t_\t_\t\n1-1.1\t11-13\t12\t_\tNUM\t\n"
+    rows = rows.replace("5-12", "5-13")
+    text = "\n".join(WEBANNO.splitlines()[:3]) + f"\n#Text=Nhc\U0001f600-12 H.\n{rows}"
+    text += "1-2\t14-16\tH.\t_\t_\t\n1-2.1\t14-15\tH\t_\tSEX[2]\t\n"
+    text += "\n#Text=Ada\n2-1\t17-20\tAda\t_\tPER\t\n"
+    (folder / "w.tsv").write_text(text)
+    run("w.tsv", "o.spacy")
+    doc, _ = load("o.spacy")
+    assert [token.text for token in doc] == ["Nhc\U0001f600-12", "H."]
+    assert find_misaligned(doc) == [(5, 7, "NUM"), (8, 9, "SEX")]
+    run("w.tsv", "split.spacy", "--tokenizer", "auto", "--lang", "es")
+    doc, _ = load("split.spacy")
+    assert [(ent.text, ent.label_) for ent in doc.ents] == [("12", "NUM"), ("H", "SEX")]
+    (folder / "w.tsv").write_text(text.replace("11-13\t12", "11-13\t13"))
+    assert "w.tsv:6: '1-1.1" in run("w.tsv", "o.spacy", exit_code=1).stderr
+
+
 def test_a_malformed_line_of_webanno_has_one_place(folder):
     (folder / "w.tsv").write_text(WEBANNO.replace("1-3\t10-12\tin\t_\t_\t", "1-3\t10-12"))
     stderr = run("w.tsv", "o.spacy", exit_code=1).stderr
@@ -435,7 +456,7 @@ def test_several_tags_in_a_column_are_refused(folder, tag):
 def test_content_wins_over_an_extension_of_columns(folder):
     (folder / "x.txt").write_text('{"text": "Ada left", "entities": [[0, 3, "PER"]]}\n' * 2)
     (folder / "y.conll").write_text(ROW.format("NE=B-PER", "NE=O"))
-    for name, format in (("x.txt", "json"), ("y.conll", "conllu")):
+    for name, format in (("x.txt", "jsonl"), ("y.conll", "conllu")):
         (folder / "o.spacy").unlink(missing_ok=True)
         result = run(name, "o.spacy")
         assert result.stderr.startswith(f"{name}: is read as {format}, by its content")

@@ -9,7 +9,7 @@ from commands import command
 from spacy.cli.train import train
 from tiny_training import network
 
-from spacy_bcrf.corpora.doc_files import find_files, read_docs
+from spacy_bcrf.readers.doc_files import find_files, read_docs
 
 run = command("convert")
 EXPORTS = Path(__file__).parent.parent / "corpora/exports"

@@ -8,7 +8,7 @@ import spacy
 from spacy.tokens import Doc, DocBin, Span
 from typer.testing import CliRunner
 
-from spacy_bcrf.cli import app, debug_cli
+from spacy_bcrf.cli import app
 
 WORDS = ["Ann", "saw", "New", "York", "\n"]
 
@@ -195,7 +195,7 @@ def test_a_corpus_is_read_a_batch_at_a_time(tmp_path, monkeypatch):
             most.append(len(alive))
             yield doc
 
-    monkeypatch.setattr(debug_cli, "read_docs", read)
+    monkeypatch.setattr("spacy_bcrf.training.debug.read_docs", read)
     result = run("a.spacy", "b.spacy")
     assert result.exit_code == 0 and "800 docs" in result.output, result.output
     assert "400 of 400 documents of b.spacy are in a.spacy too" in result.output

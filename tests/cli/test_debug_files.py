@@ -8,7 +8,7 @@ from commands import command
 from spacy.tokens import Doc, Span
 
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.corpora.doc_files import write_all
+from spacy_bcrf.readers.doc_files import write_all
 
 set_extensions()
 run = command("debug")
@@ -46,15 +46,13 @@ def test_a_table(folder):
     assert rows == [[label, *"550005550"] for label in ("LOC", "PER")]
 
 
-def test_the_next_step_has_all_files_and_the_language(folder):
+def test_the_next_step_has_all_files(folder):
     init, rest = "python -m spacy bcrf init --train many", "--output model/config.cfg"
     assert run("many").step == f"{init} {rest}"
     assert run("many", "found.spacy").step == f"{init} --dev found.spacy {rest}"
-    assert run("many", "found.spacy", "wrong.spacy", "--lang", "de").step == (
-        f"{init} --train found.spacy --train wrong.spacy {rest} --lang de"
+    assert run("many", "found.spacy", "wrong.spacy").step == (
+        f"{init} --train found.spacy --train wrong.spacy {rest}"
     )
-    help_of_lang = run("--help").output.partition("--lang")[2].partition("--strict")[0]
-    assert "init" in help_of_lang and "tokenizer" not in help_of_lang
 
 
 def test_several_corpora_and_contradictions(folder):
@@ -94,9 +92,8 @@ def test_json(folder):
 def test_settings_of_a_config_are_refused(folder):
     message = "--paths.train: only a training config has overrides"
     assert message in run("many", "--paths.train", "wrong.spacy", exit_code=1).stderr
-    message = "c.cfg: a config sets labels and --lang itself"
+    message = "c.cfg: a config sets labels itself"
     assert message in run("c.cfg", "--labels", "PER", exit_code=1).stderr
-    assert message in run("c.cfg", "--lang", "de", exit_code=1).stderr
 
 
 def test_labels_without_any_o_give_a_warning(folder):
@@ -109,7 +106,7 @@ def test_missing_and_unexpected_labels(folder):
     (folder / "labels.txt").write_text("PER\nORG\n")
     result = run("many", "--labels", "labels.txt")
     assert table(result.output, "many:")[3] == ["ORG", *"000000", "5", "10", "0"]
-    assert "Warning: labels that are not in --labels: LOC" in result.output
+    assert "Warning: unexpected labels: LOC" in result.output
 
 
 def test_span_groups(folder):
@@ -119,7 +116,7 @@ def test_span_groups(folder):
     write_all([doc], folder / "groups.spacy")
     output = run("groups.spacy").output
     assert output.splitlines()[:5] == [
-        "1 docs, 3 tokens",
+        "1 doc, 3 tokens",
         "spans['none']: 0 spans",
         "spans['sc']: 3 spans: X 2, PER 1",
         "entities: 3 tokens missing",
@@ -131,7 +128,7 @@ def test_span_groups(folder):
 def test_a_taggers_corpus(folder):
     output = run("tags.spacy").output
     assert output.splitlines()[:4] == [
-        "1 docs, 3 tokens",
+        "1 doc, 3 tokens",
         "tag: 2 tokens annotated with 2 values, 1 missing; 0 with several allowed values",
         "entities: 3 tokens missing",
         "[components.tagger]",
@@ -158,7 +155,7 @@ def test_a_chain_of_many_tags_is_named(folder):
 def test_a_corpus_without_annotation(folder):
     write_all([Doc(VOCAB, words=WORDS)], folder / "raw.spacy")
     assert run("raw.spacy").output.splitlines() == [
-        "1 docs, 3 tokens",
+        "1 doc, 3 tokens",
         "entities: 3 tokens missing",
     ]
 

@@ -10,8 +10,8 @@ from spacy.tokens import DocBin, Span
 from spacy.training import Example
 from tiny_training import network, train
 
-from spacy_bcrf.cli.pages.lattice_page import lattice, lattice_page
 from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.serve.pages.lattice_page import lattice, lattice_page
 
 run = command("explain")
 LINEAR = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[-1..1]"], "rate": 0.5}
@@ -99,10 +99,10 @@ def test_features_outside_of_the_corpus(folder):
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        ((), "--pipe is missing; expected --pipe to be one of tagger, chunker"),
+        ((), "pipe is missing; expected pipe to be one of tagger, chunker"),
         (
             ("-p", "ner"),
-            "no component 'ner' of spacy-bcrf; expected --pipe to be one of tagger, chunker",
+            "no component 'ner' of spacy-bcrf; expected pipe to be one of tagger, chunker",
         ),
         (("-p", "tagger", "--text", ""), "the text has no tokens"),
         (("-p", "tagger", "--corpus", "nothing.spacy"), "nothing.spacy"),

@@ -10,12 +10,11 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
 from typer.testing import CliRunner
 
-from spacy_bcrf.analysis.first_config import ENCODERS, LARGE, make_first_config
 from spacy_bcrf.cli import app
 from spacy_bcrf.corpora.convert import convert
-from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.corpora.inspection import Inspection
 from spacy_bcrf.sparse.two_pass import LEAST_SENTENCES
+from spacy_bcrf.training.first_config import ENCODERS, LARGE, make_first_config
 
 SAMPLE = Path(__file__).resolve().parents[2] / "assets/sample"
 
@@ -90,7 +89,7 @@ def test_documents_are_held_out_if_there_is_no_dev_part(tmp_path):
     assert {name: len(part) for name, part in parts.items()} == {"train": 282, "dev": 31}
     vocab = spacy.blank("en").vocab
     assert {path.name for path in tmp_path.iterdir()} == {"c.cfg", "train.spacy", "dev.spacy"}
-    convert([(SAMPLE / "train.conllu", read_conllu)], tmp_path / "all.spacy", lang="en")
+    convert([SAMPLE / "train.conllu"], tmp_path / "all.spacy", lang="en")
     whole = DocBin().from_disk(tmp_path / "all.spacy").get_docs(vocab)
     texts = [doc.text for part in parts.values() for doc in part.get_docs(vocab)]
     assert sorted(texts) == sorted(doc.text for doc in whole)
@@ -193,6 +192,15 @@ def test_chains_of_names_drop_features():
     assert "feature_dropout" not in network
 
 
+@pytest.mark.parametrize(
+    ("n", "encoder", "decoder"),  # two words each
+    [(4_999, "sparse", "viterbi"), (5_000, "sparse", "f"), (5_000, "cnn", "viterbi")],
+)
+def test_entities_are_decoded_for_f_if_training_can_fit_its_threshold(n, encoder, decoder):
+    config, _ = make_first_config(inspect(n), "en", encoder=encoder)
+    assert util.load_model_from_config(config).get_pipe("ner").decoder == decoder
+
+
 def test_two_passes_for_documents_that_repeat_names():
     vocab = spacy.blank("en").vocab
     words = ["Ann", "sleeps", "."] * LEAST_SENTENCES
@@ -232,6 +240,16 @@ def test_components_follow_the_annotation():
     assert pipeline() == ["ner"]
     assert pipeline(tags=True) == ["ner", "tagger"]
     assert pipeline(ents=False, tags=True) == ["tagger"]
+
+
+def test_tags_of_a_tokenizer_are_overwritten(tmp_path):
+    pytest.importorskip("sudachipy", reason="the tokenizer of Japanese is not installed")
+    config, notes = make_first_config(inspect(tags=True), "ja")
+    assert config["components"]["tagger"]["overwrite"] is True
+    assert "tagger: overwrite = true: the tokenizer of ja sets tags" in notes
+    assert (
+        make_first_config(inspect(tags=True), "en")[0]["components"]["tagger"]["overwrite"] is False
+    )
 
 
 @pytest.mark.parametrize(
@@ -288,7 +306,7 @@ def test_clusters_of_a_short_text(tmp_path):
 def test_empty_texts_are_named(tmp_path):
     (tmp_path / "empty.txt").write_text("\n")
     (tmp_path / "people.txt").write_text("Ann")
-    texts = "--texts", tmp_path / "empty.txt", "--dev", SAMPLE / "dev.conllu"
+    texts = "--train", tmp_path / "empty.txt", "--dev", SAMPLE / "dev.conllu"
     output = run("-o", tmp_path / "c.cfg", "--names", f"PER={tmp_path / 'people.txt'}", *texts)
     assert f"{tmp_path / 'empty.txt'}: has no text" in output.output
 
@@ -322,7 +340,7 @@ def test_brown_clusters_of_the_raw_text_beside_the_corpus(tmp_path):
     assert model["templates"] == "social-brown"
     assert model["clusters"] == {"brown": str(tmp_path / "clusters.tsv")}
     result = run("-F", *options[:-1], "none.tsv")
-    assert "--clusters none.tsv: no such file; expected a file, or brown" in result.output
+    assert "clusters none.tsv: no such file; expected a file, or brown" in result.output
 
 
 def test_brown_clusters_of_the_texts_of_names(tmp_path):
@@ -332,7 +350,7 @@ def test_brown_clusters_of_the_texts_of_names(tmp_path):
     (tmp_path / "places.txt").write_text("left")
     doc = Doc(Vocab(), words=words, ents=["O", "B-PERSON", "B-LOC", *["O"] * 300])
     DocBin(docs=[doc]).to_disk(tmp_path / "dev.spacy")
-    parts = "--texts", tmp_path / "raw.txt", "--dev", tmp_path / "dev.spacy"
+    parts = "--train", tmp_path / "raw.txt", "--dev", tmp_path / "dev.spacy"
     names = f"PER={tmp_path / 'people.txt'}", f"LOC={tmp_path / 'places.txt'}"
     options = "--names", names[0], "--names", names[1], *parts, "--clusters", "brown"
     result = run("-o", tmp_path / "c.cfg", *options)
@@ -439,9 +457,9 @@ def test_names_and_texts(tmp_path):
     for doc in dev:
         doc.ents = [Span(doc, 1, 2, "PER")]
     DocBin(docs=dev).to_disk(tmp_path / "dev.spacy")
-    options = "--names", f"PER={tmp_path / 'people.txt'}", "--texts", tmp_path / "raw.txt"
+    options = "--names", f"PER={tmp_path / 'people.txt'}", "--train", tmp_path / "raw.txt"
     result = run("-o", tmp_path / "c.cfg", *options)
-    assert "--names needs --dev" in result.output and len([*tmp_path.iterdir()]) == 3
+    assert "names need a dev corpus" in result.output and len([*tmp_path.iterdir()]) == 3
     result = run("-o", tmp_path / "c.cfg", *options, "-d", tmp_path / "dev.spacy")
     assert result.exit_code == 0, result.output
     assert "60 texts, 30 names in them" in result.output
@@ -457,12 +475,10 @@ def test_names_and_texts(tmp_path):
     assert 0.5 < best(dev[0].text).ents[0]._.confidence <= 1
     wrong = "--names", f"PERSON={tmp_path / 'people.txt'}", *options[2:]
     result = run("-o", tmp_path / "d/c.cfg", *wrong, "-d", tmp_path / "dev.spacy")
-    assert "so no entity can be right; expected equal labels, such as --names PER=FILE" in (
-        result.output
-    )
+    assert "so no entity can be right; expected equal labels" in (result.output)
     assert result.exit_code == 1 and not list((tmp_path / "d").iterdir())
-    result = run("-o", tmp_path / "c.cfg", "-F", *options[2:], "-d", tmp_path / "dev.spacy")
-    assert "expected --train, or --names with --texts" in result.output
+    result = run("-o", tmp_path / "c.cfg", "-F", *options[:2], "-d", tmp_path / "dev.spacy")
+    assert "expected --train, or --scores alone" in result.output
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`migrate` makes our components of a stock training config."""
 
+import pickle
 from io import StringIO
 
 import pytest
@@ -124,3 +125,11 @@ def test_options_of_the_other_source_are_errors(stock, tmp_path):
     }.items():
         assert message in migrate(*args, "--output", tmp_path / "out", exit_code=1).output
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["old.joblib", "old"])
+def test_a_pickle_is_not_read_and_the_way_around_is_named(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(pickle.dumps({"a": 1}))
+    output = migrate(path, "-o", tmp_path / "new.cfg", exit_code=1).output
+    assert f"{name}: is a pickle" in output and "shutil.copy(crf.modelfile.name" in output

@@ -7,16 +7,16 @@ import shutil
 import pytest
 import spacy
 from commands import command
-from sentences import make_docs
+from sentences import make_docs, repeat
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
+from spacy.vocab import Vocab
 from tiny_training import network, train
 
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
+from spacy_bcrf.judging.folds import fit_sparse_chain
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 run = command("report")
-QUICK = ("--resamples", 100)
 
 
 def write(path, docs):
@@ -48,7 +48,7 @@ def read(path):
 
 
 def test_entities(corpus):
-    args = ("model", "dev.spacy", "--pipe", "ner", *QUICK)
+    args = ("model", "dev.spacy", "--pipe", "ner")
     output = run(*args, "-o", "report.html", "-o", "report.json").output
     report = read(corpus / "report.json")
     # The pipeline predicts the sentences without errors; 3 of 9 have swapped labels.
@@ -85,8 +85,19 @@ def test_entities(corpus):
     assert read(corpus / "again.json") == report
 
 
+def test_copies_of_a_document_count_once(corpus):
+    write("copies.spacy", list(DocBin().from_disk("dev.spacy").get_docs(Vocab())) * 2)
+    reports = []
+    for name in ("dev.spacy", "copies.spacy"):
+        run("model", name, "--pipe", "ner", "-o", "report.json")
+        reports.append(read(corpus / "report.json"))
+    first, second = reports
+    assert second["scores"] == first["scores"] and second["documents"] == 9
+    assert not first["notes"] and second["notes"][0].startswith("9 of 18 documents are copies")
+
+
 def test_probabilities_are_those_of_the_component(corpus):
-    run("model", "dev.spacy", "--pipe", "ner", *QUICK, "-o", "report.json")
+    run("model", "dev.spacy", "--pipe", "ner", "-o", "report.json")
     report = read(corpus / "report.json")
     config = {"components": {"ner": {"annotate": ["confidence"]}}}
     doc = spacy.load("model", config=config)("Ann saw Rome .")
@@ -102,7 +113,7 @@ def test_probabilities_are_those_of_the_component(corpus):
 
 def test_against_rules(corpus, rules):
     run(
-        *("model", "dev.spacy", "--pipe", "ner", "--against", rules, *QUICK),
+        *("model", "dev.spacy", "--pipe", "ner", "--against", rules),
         *("-o", "report.html", "-o", "report.json"),
     )
     report = read(corpus / "report.json")
@@ -125,7 +136,7 @@ def test_against_rules(corpus, rules):
 
 def test_a_pipeline_against_itself(corpus):
     run(
-        *("model", "dev.spacy", "--pipe", "ner", "--against", "model", *QUICK),
+        *("model", "dev.spacy", "--pipe", "ner", "--against", "model"),
         *("-o", "report.json"),
     )
     against = read(corpus / "report.json")["against"]
@@ -144,7 +155,7 @@ def test_tags(corpus):
     docs[1][3].tag_ = ""
     write("tags.spacy", docs)
     output = run(
-        *("model", "tags.spacy", "--pipe", "tagger", *QUICK),
+        *("model", "tags.spacy", "--pipe", "tagger"),
         *("-o", "report.json", "-o", "report.html"),
     ).output
     report = read(corpus / "report.json")
@@ -192,7 +203,7 @@ def test_scores_agree_with_spacy(here, factory):
     nlp.to_disk("model")
     write("dev.spacy", docs)
     expected = nlp.evaluate([Example(make(doc.text), doc) for doc in docs])
-    run("model", "dev.spacy", "--against", "model", *QUICK, "-o", "report.json")
+    run("model", "dev.spacy", "--against", "model", "-o", "report.json")
     every = read(here / "report.json")["scores"]["exact"][0]
     found = [every[name]["value"] for name in ("precision", "recall", "f")]
     assert found == pytest.approx([expected[key] for key in FACTORIES[factory]], abs=1e-6)
@@ -203,7 +214,7 @@ def test_the_report_judges_what_the_component_writes(corpus):
     nlp = spacy.load("model")
     nlp.get_pipe("ner").threshold = 1.0
     nlp.to_disk("careful")
-    run("careful", "dev.spacy", "--pipe", "ner", *QUICK, "-o", "report.json")
+    run("careful", "dev.spacy", "--pipe", "ner", "-o", "report.json")
     report = read(corpus / "report.json")
     assert report["scores"]["exact"][0]["predicted"] == 0
     assert report["scores"]["exact"][0]["precision"]["value"] is None
@@ -219,7 +230,7 @@ def test_other_tokens_are_reported(corpus):
     doc = Doc(vocab, words=["Ann", "saw", "Rome."], spaces=[True, True, False], ents=ents)
     docs = [*make_docs(vocab), doc]
     write("dev.spacy", docs)
-    result = run("model", "dev.spacy", "--pipe", "ner", *QUICK, "-o", "report.json")
+    result = run("model", "dev.spacy", "--pipe", "ner", "-o", "report.json")
     note = "1 documents have other tokens in dev.spacy. "
     assert [x for x in read(corpus / "report.json")["notes"] if x.startswith(note)]
     assert f"Note: {note}" in result.stderr
@@ -243,7 +254,7 @@ def test_one_document(corpus):
     (doc,) = make_docs(spacy.blank("xx").vocab)[:1]
     write("one.spacy", [doc])
     run(
-        *("model", "one.spacy", "--pipe", "ner", "--against", "model", *QUICK),
+        *("model", "one.spacy", "--pipe", "ner", "--against", "model"),
         *("-o", "report.json", "-o", "report.html"),
     )
     report = read(corpus / "report.json")
@@ -267,7 +278,7 @@ def test_texts_and_labels_are_escaped(here):
     nlp.to_disk(here / name)
     docs.append(Doc(nlp.vocab, words=["is", word], ents=["O", f"B-{label}"]))
     write("dev.spacy", docs)
-    run(name, "dev.spacy", "--against", name, *QUICK, "-o", "report.html")
+    run(name, "dev.spacy", "--against", name, "-o", "report.html")
     page = (here / "report.html").read_text(encoding="utf8")
     body, script = page.split("<body>")[1].split("<script>")
     assert not re.search(r"<(script|img|b>'|style)", body) and "alert" not in script
@@ -314,7 +325,7 @@ def others(corpus, rules):
 )
 def test_wrong_input_writes_nothing(others, args, message):
     before = sorted(others.iterdir())
-    result = run(*args, "--pipe", "ner", "-o", "report.html", *QUICK, exit_code=1)
+    result = run(*args, "--pipe", "ner", "-o", "report.html", exit_code=1)
     assert message in result.output
     assert "Traceback" not in result.output
     assert sorted(others.iterdir()) == before
@@ -322,7 +333,7 @@ def test_wrong_input_writes_nothing(others, args, message):
 
 @pytest.mark.slow
 def test_the_page_fits_a_phone(corpus, driver):
-    run("model", "dev.spacy", "--pipe", "ner", "--against", "model", *QUICK, "-o", "report.html")
+    run("model", "dev.spacy", "--pipe", "ner", "--against", "model", "-o", "report.html")
     phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     driver.get((corpus / "report.html").as_uri())
@@ -348,12 +359,12 @@ def predict_nothing(self, docs, **_):
 
 def test_promised_and_reached(corpus, monkeypatch):
     """All entities of the documents are found, and a third of them has the wrong label."""
-    docs = make_docs(spacy.blank("xx").vocab) * 20
+    docs = repeat(make_docs(spacy.blank("xx").vocab), 20)
     write("many.spacy", docs)
     for unit, name in (("span", "a"), ("document", "b")):
         promise = ("--recall", "0.8", "--label", "LOC=0.85", "--unit", unit)
         command("control")("model", "many.spacy", "--pipe", "ner", *promise, "-o", name)
-        args = (name, "dev.spacy", "--pipe", "ner", *QUICK, "-o", "r.json", "-o", "r.html")
+        args = (name, "dev.spacy", "--pipe", "ner", "-o", "r.json", "-o", "r.html")
         output = run(*args).output
         first, second = read(corpus / "r.json")["promises"]
         assert (first["labels"], first["promised"], first["unit"]) == (["LOC"], 0.85, unit)
@@ -371,19 +382,19 @@ def test_promised_and_reached(corpus, monkeypatch):
         assert "recall 0.8 a document promised, 0.667 reached" in run(*args).output
     tags = [Doc(spacy.blank("xx").vocab, words=["Ann"], ents=["B-LOC"])]
     write("few.spacy", tags)
-    run("b", "few.spacy", "--pipe", "ner", *QUICK, "-o", "r.json")
+    run("b", "few.spacy", "--pipe", "ner", "-o", "r.json")
     assert read(corpus / "r.json")["promises"][1]["reached"] is None
 
 
 def test_the_error_of_a_calibrated_model(corpus):
-    output = run("model", "dev.spacy", "--pipe", "ner", *QUICK, "-o", "r.json").output
+    output = run("model", "dev.spacy", "--pipe", "ner", "-o", "r.json").output
     row = read(corpus / "r.json")["calibration"][0]
     assert 0 < row["expected_error"] < row["error"]
     assert f"calibration error {row['error']:.3f}, of perfectly calibrated probabilities " in output
 
 
 def test_markdown_for_a_model_card(corpus):
-    run("model", "dev.spacy", "--pipe", "ner", *QUICK, "-o", "report.md")
+    run("model", "dev.spacy", "--pipe", "ner", "-o", "report.md")
     page = (corpus / "report.md").read_text(encoding="utf8")
     assert "9 documents of dev.spacy, entities" in page
     assert "| label | gold | precision | recall | F |" in page

@@ -4,16 +4,19 @@ import json
 import re
 import shlex
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import spacy
 from commands import command
 from spacy.tokens import Doc, Span
 
-from spacy_bcrf.cli.review.annotation import read_annotation
-from spacy_bcrf.cli.review.page import fill_page
-from spacy_bcrf.cli.text_docs import read_texts
-from spacy_bcrf.corpora.doc_files import read_docs, write_all
+from spacy_bcrf.corpora.text_docs import read_text_docs
+from spacy_bcrf.pipeline.settings import Control
+from spacy_bcrf.privacy.redact import redact
+from spacy_bcrf.readers.doc_files import read_docs, write_all
+from spacy_bcrf.serve.review import fill_page, review
+from spacy_bcrf.serve.suspects import read_annotation
 
 run = command("review")
 TEXTS = ["Ann saw Rome .", "👩‍👧 met  Bob 😀 in Oslo", "Why on earth not ?"]
@@ -88,9 +91,9 @@ def test_candidates_are_suggestions_or_alternatives(data, nlp):
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_max_alternatives(pipeline, folder, n):
-    options = ("-p", "ner", "-o", "page.html", "--max-alternatives", n)
-    run(pipeline / "model", "texts.txt", *options)
-    data = read_data((folder / "page.html").read_text(encoding="utf8"))
+    nlp = spacy.load(pipeline / "model")
+    page, _ = review(nlp, Path("texts.txt"), "ner", max_alternatives=n)
+    data = read_data(page)
     for document in data["documents"]:
         assert len(document["alternatives"]) <= n * len(document["spans"])
 
@@ -103,7 +106,7 @@ def test_sources_have_the_same_texts(folder):
     docs[0].set_ents([docs[0][0:1]], default="outside")
     write_all(docs, folder / "texts.spacy")
     for name in ("texts.txt", "texts.jsonl", "texts.spacy"):
-        found = list(read_texts(folder / name, nlp))
+        found = list(read_text_docs(folder / name, nlp))
         assert [doc.text for doc in found] == TEXTS
         assert [len(doc) for doc in found] == [len(doc) for doc in docs]
         assert not any(doc.has_annotation("ENT_IOB") for doc in found)
@@ -115,7 +118,7 @@ def test_given_tokens_stay(folder):
     (folder / "texts.jsonl").write_text(json.dumps({"text": "New York-based", "tokens": words}))
     write_all([Doc(nlp.vocab, words, [False] * 3)], folder / "texts.spacy")
     for name in ("texts.jsonl", "texts.spacy"):
-        (doc,) = read_texts(folder / name, nlp)
+        (doc,) = read_text_docs(folder / name, nlp)
         assert [token.text for token in doc] == words
 
 
@@ -139,7 +142,7 @@ def test_a_text_of_brat_is_a_document(pipeline, folder):
     (folder / "brat/a.txt").write_text("\n".join(TEXTS), encoding="utf8")
     (folder / "brat/a.ann").write_text("T1\tPER 0 3\tAnn\n")
     result = run(pipeline / "model", "brat", "-p", "ner", "-o", "page.html")
-    assert "Note: brat: 1 texts of brat, each a document without annotation" in result.stderr
+    assert "Note: brat: 1 texts of brat, each without its annotation" in result.stderr
     (document,) = read_data((folder / "page.html").read_text(encoding="utf8"))["documents"]
     assert document["text"] == "\n".join(TEXTS)
 
@@ -199,7 +202,7 @@ def test_a_line_that_is_no_record(pipeline, folder, line):
         ("texts.rtf", "page.html", "ner", "texts.rtf: there is no such file"),
         ("texts.txt", "folder", "ner", "folder: expected the name of a file to write, this is a"),
         ("texts.txt", "page.html", "tagger", "tagger predicts no spans; expected a component bcrf"),
-        ("texts.txt", "page.html", "x", "no component 'x' of spacy-bcrf; expected --pipe to be"),
+        ("texts.txt", "page.html", "x", "no component 'x' of spacy-bcrf; expected pipe to be"),
     ],
 )
 def test_wrong_input_writes_nothing(pipeline, folder, texts, output, pipe, message):
@@ -214,7 +217,7 @@ def test_wrong_input_writes_nothing(pipeline, folder, texts, output, pipe, messa
 def test_a_text_that_is_too_long_names_its_line(folder):
     (folder / "texts.txt").write_text("a\n" + "b " * 600_000)
     with pytest.raises(ValueError, match=r"texts\.txt:2: \[E088\]"):
-        list(read_texts(folder / "texts.txt", spacy.blank("xx")))
+        list(read_text_docs(folder / "texts.txt", spacy.blank("xx")))
 
 
 def test_a_component_without_labels(folder):
@@ -347,3 +350,39 @@ def test_the_next_step_does_not_train_on_the_dev_part(pipeline, folder):
     assert "--train SAVED.jsonl --dev DEV.spacy" in step
     step = run("model", "texts.txt", "--pipe", "ner", "-o", "page.html").step
     assert "--dev dev.spacy" in step
+
+
+def test_what_redact_replaces_and_what_it_leaves(pipeline, folder, nlp):
+    nlp = spacy.load(pipeline / "model")
+    ner = nlp.get_pipe("ner")
+    probabilities = [
+        p for found in ner.entity_candidates(list(map(nlp.make_doc, TEXTS)), 0.01) for _, p in found
+    ]
+    threshold = 0.999 * max(probabilities)  # almost all candidates stay
+    labels = tuple(ner.labels)
+    ner.control = Control("recall", labels, (threshold,) * len(labels))
+    nlp.to_disk(folder / "safe")
+    run("safe", "texts.txt", "--pipe", "ner", "--redaction", "-o", "page.html")
+    data = read_data((folder / "page.html").read_text(encoding="utf8"))
+    docs = [nlp.make_doc(text) for text in TEXTS]
+    redacted = list(redact(nlp, docs, "ner"))
+    scores = []
+    for document, one in zip(data["documents"], redacted, strict=True):
+        starts, ends = document["starts"], document["ends"]
+        spans = [
+            (starts[a], ends[b - 1], labels[k], p)
+            for a, b, k, p, is_in in document["spans"]
+            if is_in
+        ]
+        assert [span[:3] for span in spans] == [region[:3] for region in one.regions]
+        for span, region in zip(spans, one.regions, strict=True):
+            assert span[3] == pytest.approx(region.score, abs=1e-4)
+        left = [p for *_, p, is_in in document["spans"] if not is_in]
+        assert all(p >= 0.01 for p in left)
+        scores.append(document["score"])
+        assert document["score"] == max(left, default=0)
+    assert max(scores) > 0 and sum(len(one.regions) for one in redacted)
+    wrong = run("safe", "texts.txt", "--redaction", "--gold", "-o", "x.html", exit_code=1)
+    assert "--redaction is about predictions" in wrong.stderr
+    args = (pipeline / "model", "texts.txt", "--pipe", "ner", "--redaction", "-o", "x.html")
+    assert "[ner] has no promise of recall" in run(*args, exit_code=1).stderr

@@ -9,8 +9,8 @@ import spacy
 from commands import command
 from spacy.tokens import Doc
 
-from spacy_bcrf.cli.review.page import fill_page
-from spacy_bcrf.corpora.doc_files import read_docs, write_all
+from spacy_bcrf.readers.doc_files import read_docs, write_all
+from spacy_bcrf.serve.review import fill_page
 
 pytest.importorskip("selenium", reason="needs the extra browser")
 from selenium.webdriver.common.action_chains import ActionChains

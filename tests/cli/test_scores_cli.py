@@ -10,7 +10,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.util import load_config
 from typer.testing import CliRunner
 
-from spacy_bcrf.scores.token_scores import Scorer
+from spacy_bcrf.scores.foreign_tagger import ForeignTagger
 
 run = command("scores")
 init = command("init")
@@ -137,9 +137,9 @@ def test_training_finds_the_scores_of_a_corpus_with_sentences(spans, tmp_path):
     doc = Doc(nlp.vocab, WORDS, sent_starts=[True, False, False, False])
     DocBin(docs=[doc]).to_disk(tmp_path / "a.spacy")
     run(config, tmp_path / "a.spacy")
-    scorer = Scorer(source)
-    scorer.source.load = lambda: pytest.fail("scored again")
-    scorer.find([Doc(nlp.vocab, WORDS)])
+    tagger = ForeignTagger(source)
+    tagger.source.load = lambda: pytest.fail("scored again")
+    tagger.find([Doc(nlp.vocab, WORDS)])
 
 
 def test_a_pipeline_names_its_missing_source(spans, tmp_path):
@@ -154,9 +154,12 @@ def test_a_pipeline_names_its_missing_source(spans, tmp_path):
     ("arguments", "message"),
     [
         (["--labels", "A=B"], "--scores, which is not given"),
-        ([], "expected --train, or --names with --texts, or --scores alone"),
+        ([], "expected --train, or --scores alone"),
         (["--scores", "nothing"], "nothing: expected the folder of a token classifier"),
-        (["--scores", "SPANS", "--labels", "PERSON"], "expected FOREIGN=OURS, got 'PERSON'"),
+        (
+            ["--scores", "SPANS", "--labels", "PERSON"],
+            "--labels PERSON: expected a pair such as",
+        ),
         (["--scores", "SPANS", "--labels", "X=Y"], "the source has no X"),
         (["--scores", "SPANS", "--train", "TRAIN", "--encoder", "cnn"], "cnn reads none"),
     ],

@@ -7,12 +7,11 @@ from commands import command
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
-from spacy_bcrf.analysis import loading
-from spacy_bcrf.cli import text_docs
-from spacy_bcrf.corpora.formats import annotators
+from spacy_bcrf import loading
+from spacy_bcrf.corpora import text_docs
+from spacy_bcrf.corpora.formats import votes
 
 COMMANDS = {
-    "redact": ("--threshold", "0.3", "-o", "out"),
     "review": ("-o", "out"),
     "rank": ("-o", "out"),
     "distill": ("-o", "out"),
@@ -29,9 +28,15 @@ def test_an_empty_text_passes_and_is_counted(pipeline, here, name, suffix):
     (here / f"in.{suffix}").write_text("\n".join(lines))
     result = command(name)(pipeline / "model", f"in.{suffix}", "-p", "ner", *COMMANDS[name])
     assert f"in.{suffix}: 1 texts are empty" in result.stderr and (here / "out").exists()
-    if name == "redact":
-        found = [json.loads(line) for line in (here / "out").read_text().splitlines()]
-        assert found[1]["text"] == "" and found[1]["spans"] == [] and len(found) == 3
+
+
+def test_redact_writes_an_empty_text(pipeline, here):
+    texts = ["Ann saw Rome .", "", "Bob saw Kiel ."]
+    (here / "in.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
+    options = ("-p", "ner", "--threshold", 0.3, "-o", "out.jsonl")
+    command("redact")(pipeline / "model", "in.jsonl", *options)
+    found = [json.loads(line) for line in (here / "out.jsonl").read_text().splitlines()]
+    assert len(found) == 3 and (found[1]["text"], found[1]["spans"]) == ("", [])
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -57,7 +62,7 @@ def test_a_gold_text_that_takes_too_long_is_named(pipeline, here, name, monkeypa
 
 
 def test_a_text_of_annotators_that_takes_too_long_is_named(here, monkeypatch):
-    monkeypatch.setattr(annotators, "SECONDS", 0.2)
+    monkeypatch.setattr(votes, "SECONDS", 0.2)
     (here / "in.jsonl").write_text(json.dumps({"text": "(" * 20_000, "spans": []}))
     result = command("distill")("in.jsonl", "-l", "en", "-o", "out", exit_code=1)
     assert "in.jsonl:1: the tokenizer took longer than 0.2 s" in result.output

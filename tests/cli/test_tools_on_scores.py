@@ -78,7 +78,7 @@ def test_tools_work_on_scores(model, tmp_path):
     assert json.loads(watched.stdout)["alarm"] is False
     command("redact")(promised, texts, "-o", tmp_path / "redacted.jsonl")
     record = json.loads((tmp_path / "redacted.jsonl").read_text())
-    assert record["text"] == "[PER] saw [PER] and [PER]"
+    assert record["text"] == "[PER] saw [PER] and [PER]\n"
 
     page, output = tmp_path / "review.html", tmp_path / "report.json"
     command("review")(promised, texts, "-o", page)

@@ -10,8 +10,8 @@ from shim_calls import pytest_runtest_call  # noqa: F401
 
 from bcrf.io.text import Line
 from bcrf.schemes import read_spans
-from spacy_bcrf.analysis.evaluation import Annotation, Evaluation, match_spans, score
 from spacy_bcrf.corpora.formats.columns import read_columns
+from spacy_bcrf.judging.evaluation import CharSpan, Evaluation, match_spans, score
 
 MEASURES = {"Strict": "exact", "Exact": "boundaries", "EntityType": "overlap"}
 """The measure of each strategy. "Partial" takes "boundaries", and half of each other pair."""
@@ -45,7 +45,7 @@ def evaluate(strategy, true_entities, pred_entities, tags, instance_index=0):
         raise NotImplementedError("a least overlap")
     name = type(strategy).__name__.removesuffix("Evaluation")
     gold, predicted = (
-        [Annotation(one.start, one.end + 1, one.label) for one in side]
+        [CharSpan(one.start, one.end + 1, one.label) for one in side]
         for side in (true_entities, pred_entities)
     )
     numbers = {id(span): i for side in (gold, predicted) for i, span in enumerate(side)}

@@ -14,9 +14,9 @@ from shim_calls import pytest_runtest_call  # noqa: F401
 
 from bcrf.io.text import Line
 from bcrf.schemes import BIES, BILUO, BIO, read_spans
-from spacy_bcrf.analysis.evaluation import Annotation, Evaluation, match_spans, score
 from spacy_bcrf.corpora.entity_tag_reader import EntityTagReader
 from spacy_bcrf.corpora.sentence import Sentence
+from spacy_bcrf.judging.evaluation import CharSpan, Evaluation, match_spans, score
 
 READERS = {
     scheme.IOB1: read_spans,
@@ -87,7 +87,7 @@ def count(true, pred, scheme_, suffix):
             spans = [[(one.start, one.end, one.tag) for one in document] for document in found]
         else:
             spans = [read_spans([name_tag(tag, suffix) for tag in tags]) for tags in side]
-        sides.append([[Annotation(*span) for span in document] for document in spans])
+        sides.append([[CharSpan(*span) for span in document] for document in spans])
     pairs = [match_spans(*documents) for documents in zip(*sides, strict=True)]
     labels = sorted({span.label for span in chain.from_iterable(chain(*sides))})
     return Evaluation(pairs, labels).count("exact").sum(axis=0)[1:]
@@ -111,7 +111,7 @@ def find_figures(y_true, y_pred, *, average=None, beta=1.0, scheme=None, suffix=
 def accuracy_score(y_true, y_pred):
     """A tag is a span of one token."""
     sides = [
-        [Annotation(i, i + 1, tag) for i, tag in enumerate(chain.from_iterable(side))]
+        [CharSpan(i, i + 1, tag) for i, tag in enumerate(chain.from_iterable(side))]
         for side in (y_true, y_pred)
     ]
     labels = sorted({span.label for span in chain(*sides)})

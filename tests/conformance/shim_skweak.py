@@ -11,7 +11,7 @@ from shim_calls import pytest_runtest_call  # noqa: F401
 from skweak import generative
 
 from bcrf.chain import CRF
-from bcrf.chain.annotators import Votes, fit_votes
+from bcrf.chain.votes import Votes, fit_votes
 from bcrf.schemes import get_scheme, read_spans
 
 load = spacy.load

@@ -5,7 +5,7 @@ from typing import Any
 from spacy.language import Language
 from thinc.api import Config
 
-from spacy_bcrf.analysis.migrate import FACTORIES, migrate_config
+from spacy_bcrf.training.migrate import REPLACEMENTS, migrate_config
 
 _create_pipe = Language.create_pipe
 
@@ -25,7 +25,7 @@ def create_pipe(
         config = migrate_config(whole, "spacy-bcrf.CRF.v1")[0]["components"][name]
         del config["factory"]
         options.pop("raw_config", None)
-    made = _create_pipe(nlp, FACTORIES[factory_name], name, config=config, **options)
+    made = _create_pipe(nlp, REPLACEMENTS[factory_name], name, config=config, **options)
     nlp._pipe_configs[name]["factory"] = factory_name
     return made
 

@@ -11,7 +11,7 @@ NOTHING = "it calls nothing of ours: the library's own classes and checks"
 SUITES = [
     Suite(
         "seqeval",
-        "spacy_bcrf.analysis.evaluation, annotation.schemes",
+        "spacy_bcrf.judging.evaluation, annotation.schemes",
         ("tests",),
         plugin="shim_seqeval",
         needs=("seqeval",),
@@ -33,7 +33,7 @@ SUITES = [
     ),
     Suite(
         "nervaluate",
-        "spacy_bcrf.analysis.evaluation, annotation.schemes",
+        "spacy_bcrf.judging.evaluation, annotation.schemes",
         ("tests",),
         plugin="shim_nervaluate",
         needs=("nervaluate",),
@@ -45,7 +45,7 @@ SUITES = [
     *(
         Suite(
             name,
-            "spacy_bcrf.analysis.evaluation, same figures",
+            "spacy_bcrf.judging.evaluation, same figures",
             tuple(f"{HERE}/test_figures.py::test_{case}" for case in cases),
             package=package,
         )

@@ -5,7 +5,7 @@ from tests.conformance.suites import Suite
 SUITES = [
     Suite(
         "skweak",
-        "bcrf.chain.annotators",
+        "bcrf.chain.votes",
         ("tests/test_aggregation.py",),
         plugin="shim_skweak",
         needs=("skweak", "pandas"),

@@ -25,6 +25,9 @@ SUITES = [
             r".*(test_overwrite_token|test_ner_warns_no_lookups)": (
                 "without labels, `nlp.initialize()` raises ValueError, also for entities"
             ),
+            r".*replace_listeners_from_config": (
+                "a second tagger without `overwrite` is an error: its output would never appear"
+            ),
             r".*labels_added_implicitly": "labels outside of the component's are not added to it",
             r".*test_no_resize": "a trained `bcrf_tagger` takes new labels",
             r".*test_initialize_examples": "an empty corpus raises ValueError, not TypeError",

@@ -14,12 +14,11 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from spacy.util import minibatch
 
-from bcrf.io.text import find_file
+from bcrf.io.text import find_file, read_lines
 from bcrf.schemes import BIO, Span, read_spans
-from spacy_bcrf.analysis.evaluation import Annotation, Evaluation, match_spans, score
-from spacy_bcrf.analysis.report import report
 from spacy_bcrf.corpora.convert import convert
-from spacy_bcrf.corpora.formats.columns import read_columns
+from spacy_bcrf.judging.evaluation import CharSpan, Evaluation, match_spans, score
+from spacy_bcrf.judging.report import report
 
 CORPUS = Path(__file__).resolve().parents[2] / "assets/english"
 Tags = list[list[str]]
@@ -31,13 +30,12 @@ def chunker(corpora, tmp_path_factory):
     nlp = spacy.blank("en")
     docs = {}
     for part, n_lines in {"train": 12_000, "test": None}.items():
-
-        def read(lines, n_lines=n_lines, **options):
-            columns = {"word_column": 1, "tag_column": 2, "ent_columns": (3,)}
-            return read_columns(islice(lines, n_lines), **columns, **options)
-
         path = tmp_path_factory.mktemp("conll2000") / f"{part}.spacy"
-        convert([(find_file(corpora / f"conll2000/{part}.txt"), read)], path, spans_key="chunks")
+        lines = islice(read_lines(find_file(corpora / f"conll2000/{part}.txt")), n_lines)
+        source = path.with_suffix(".txt")
+        source.write_text("".join(f"{line.text}\n" for line in lines), "utf8")
+        columns = {"word_column": 1, "tag_column": 2, "ent_columns": (3,)}
+        convert([source], path, spans_key="chunks", **columns)
         docs[part] = list(DocBin().from_disk(path).get_docs(nlp.vocab))
     model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "pos", "objective": "crf"}
     nlp.add_pipe("bcrf_chunker", config={"model": model})
@@ -46,7 +44,9 @@ def chunker(corpora, tmp_path_factory):
     for _ in range(3):
         for batch in minibatch(examples, 50):
             nlp.update(batch)
-    return nlp, docs["test"], [*nlp.pipe(map(_copy, docs["test"]))]
+    # `report` counts each text once.
+    test = [*{doc.text: doc for doc in docs["test"]}.values()]
+    return nlp, test, [*nlp.pipe(map(_copy, test))]
 
 
 def _copy(doc: Doc) -> Doc:
@@ -92,8 +92,8 @@ def make_errors() -> tuple[Tags, Tags]:
 
 
 def evaluate(gold: Tags, found: Tags) -> tuple[Evaluation, list[str]]:
-    def read(tags: list[str]) -> list[Annotation]:
-        return [Annotation(start, end, label) for start, end, label in read_spans(tags)]
+    def read(tags: list[str]) -> list[CharSpan]:
+        return [CharSpan(start, end, label) for start, end, label in read_spans(tags)]
 
     pairs = [match_spans(read(a), read(b)) for a, b in zip(gold, found, strict=True)]
     labels = sorted({tag[2:] for tags in (*gold, *found) for tag in tags if tag != "O"})
@@ -180,7 +180,7 @@ def test_conlleval(output, script):
     }
     # A tag is a span of one token.
     sides = [
-        [Annotation(i, i + 1, tag) for i, tag in enumerate(chain.from_iterable(side))]
+        [CharSpan(i, i + 1, tag) for i, tag in enumerate(chain.from_iterable(side))]
         for side in output
     ]
     tags = sorted({span.label for side in sides for span in side})

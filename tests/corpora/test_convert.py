@@ -1,7 +1,5 @@
 """Conversion of column formats: documents, spaces, counts and errors."""
 
-from functools import partial
-
 import pytest
 import spacy
 from spacy.tokens import DocBin
@@ -9,8 +7,6 @@ from spacy.training import Corpus
 
 from bcrf.io.text import CorpusError
 from spacy_bcrf.corpora.convert import convert
-from spacy_bcrf.corpora.formats.columns import read_columns
-from spacy_bcrf.corpora.formats.conllu import read_conllu
 
 COLUMNS = "-DOCSTART-\tO\n\na\tO\n\nb\tB-X\nc\tI-X\n\nd\t_\n\n-DOCSTART-\tO\n\ne\tI-Y\n"
 CONLLU = """\
@@ -28,15 +24,15 @@ CONLLU = """\
 """
 
 
-def run(folder, *texts, reader=read_columns, **options):
+def run(folder, *texts, format="columns", **options):
     """Convert texts, each in its own file. Return Docs and counts."""
     sources = []
     for i, text in enumerate(texts):
         path = folder / f"{i}.txt"
         path.write_text(text, encoding="utf8")
-        sources.append((path, reader))
+        sources.append(path)
     output = folder / "out.spacy"
-    counts = convert(sources, output, **options)
+    counts = convert(sources, output, format=format, **options)
     docs = list(DocBin().from_disk(output).get_docs(spacy.blank("xx").vocab))
     return docs, counts
 
@@ -78,7 +74,7 @@ def test_missing_entity_tags_stay_missing(tmp_path):
 
 
 def test_all_annotation_of_conllu(tmp_path):
-    docs, counts = run(tmp_path, CONLLU, reader=partial(read_conllu, tag="xpos"), n_sents=0)
+    docs, counts = run(tmp_path, CONLLU, format="conllu", tag="xpos", n_sents=0)
     (doc,) = docs
     assert doc.text == "Hi, Ada. Ada!" and not doc.has_unknown_spaces
     assert [token.tag_ for token in doc] == ["UH", ",", "NNP", "", "NNP", "."]
@@ -90,7 +86,7 @@ def test_all_annotation_of_conllu(tmp_path):
 
 
 def test_summary_adds_up(tmp_path):
-    _, counts = run(tmp_path, CONLLU, reader=read_conllu, ent_complete=True)
+    _, counts = run(tmp_path, CONLLU, format="conllu", ent_complete=True)
     assert str(counts) == (
         "2 sentences read = 2 in 2 docs; 2 spans = 2 entities; 6 tokens; "
         "entity tags in the scheme bio; 5 tags; 5 pos; "
@@ -106,7 +102,7 @@ def test_spacy_trains_on_words_if_the_text_is_unknown(tmp_path):
 
 def test_one_sentence_without_spaces_makes_the_spaces_of_a_doc_unknown(tmp_path):
     text = CONLLU.replace("# text = Ada!", "# text = Ida!")
-    (doc,), counts = run(tmp_path, text, reader=read_conllu, n_sents=0)
+    (doc,), counts = run(tmp_path, text, format="conllu", n_sents=0)
     assert doc.has_unknown_spaces and counts.unknown_spaces == 1
     assert [token.text for token in doc] == ["Hi", ",", "Ada", ".", "Ada", "!"]
 
@@ -116,7 +112,7 @@ def test_language_decides_about_spaces_if_the_file_does_not(tmp_path):
     assert doc.text == "日本語" and not doc.has_unknown_spaces and not counts.unknown_spaces
     (doc,), counts = run(tmp_path, "日本\tO\n語\tO\n")
     assert doc.has_unknown_spaces and counts.unknown_spaces == 1
-    (doc, _), _ = run(tmp_path, CONLLU, reader=read_conllu, lang="ja")
+    (doc, _), _ = run(tmp_path, CONLLU, format="conllu", lang="ja")
     assert doc.text == "Hi, Ada."
 
 
@@ -145,8 +141,8 @@ def test_the_output_must_be_a_spacy_file(tmp_path):
     (tmp_path / "folder.spacy").mkdir()
     for name in ("out.json", "out", "folder.spacy"):
         with pytest.raises(ValueError, match=f"{name}: expected the name of a .spacy file"):
-            convert([(tmp_path / "a.txt", read_columns)], tmp_path / name)
-    convert([(tmp_path / "a.txt", read_columns)], tmp_path / "new" / "folder" / "out.spacy")
+            convert([tmp_path / "a.txt"], tmp_path / name)
+    convert([tmp_path / "a.txt"], tmp_path / "new" / "folder" / "out.spacy")
     assert len(DocBin().from_disk(tmp_path / "new" / "folder" / "out.spacy")) == 1
 
 

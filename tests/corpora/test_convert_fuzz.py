@@ -18,6 +18,10 @@ from spacy_bcrf.corpora.formats.conllu import read_conllu
 from tests.fuzz.targets_formats import COLUMNS, CONLLU
 
 READERS = {"conllu": read_conllu, "columns": partial(read_columns, tag_column=2)}
+OPTIONS = {
+    "conllu": {"ent_key": "NER"},
+    "columns": {"word_column": 1, "tag_column": 2, "ent_columns": [-1]},
+}
 
 cells = st.one_of(
     st.sampled_from(["_", "-", "#", "=", "text", "newdoc", "NER=B-X", "SpaceAfter=No", "NOUN"]),
@@ -87,7 +91,7 @@ def check_file(format, data):
         source, output = Path(folder) / "f.txt", Path(folder) / "f.spacy"
         source.write_bytes(data)
         try:
-            counts = convert([(source, READERS[format])], output)
+            counts = convert([source], output, format=format, **OPTIONS[format])
         except CorpusError as err:
             assert str(err).startswith(f"{source}:")
             assert list(Path(folder).iterdir()) == [source]

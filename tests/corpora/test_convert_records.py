@@ -13,7 +13,7 @@ from bcrf.io.json_objects import read_objects
 from bcrf.io.text import CorpusError
 from spacy_bcrf.corpora import convert as conversion
 from spacy_bcrf.corpora.counts import MAX_REPORTS
-from spacy_bcrf.corpora.doc_files import find_files, read_docs
+from spacy_bcrf.readers.doc_files import find_files, read_docs
 
 EXPORTS = Path(__file__).parent / "exports"
 VOCAB = spacy.blank("xx").vocab
@@ -30,7 +30,7 @@ def convert(folder, *sources, name="in.jsonl", output="out.spacy", **options):
         if isinstance(source, str):
             (folder / name).write_text(source, encoding="utf8", newline="")
             source = folder / name
-        paths.append((source, "json"))
+        paths.append(source)
     problems = []
     output = folder / output
     options = {"skip_malformed": True, **options}
@@ -360,25 +360,25 @@ def test_lists_beside_the_spans_that_are_no_entities(tmp_path, name, more):
             "no tag",
             "\"ner_tags\", token 0: 'PER' is not a tag; expected O or one of",
         ),
-        ({"text": "a", "entity": [[0, 1, "PER"]]}, "unread list", 'the list "entity" is not read'),
-        ({"text": "a", "Spans": [{"start": 0}]}, "unread list", 'the list "Spans" is not read'),
-        ({"tokens": ["a"], "iob": ["B-PER"]}, "unread list", 'the list "iob" is not read'),
+        ({"text": "a", "entity": [[0, 1, "PER"]]}, "unread annotation", '"entity" is not read'),
+        ({"text": "a", "Spans": [{"start": 0}]}, "unread annotation", '"Spans" is not read'),
+        ({"tokens": ["a"], "iob": ["B-PER"]}, "unread annotation", '"iob" is not read'),
         (
             {"text": "a", "entities": [], "mentions": [{"start": 0}]},
-            "unread list",
-            'the list "mentions" is not read',
+            "unread annotation",
+            '"mentions" is not read',
         ),
         (
             {"text": "a", "spans": [], "labels2": [[0, 1, "LOC"]]},
-            "unread list",
-            'the list "labels2" is not read',
+            "unread annotation",
+            '"labels2" is not read',
         ),
         (
             {"text": "a", "ents": [], "spans": {}, "entities": [[0, 1, "LOC"]]},
-            "unread list",
-            'the list "entities" is not read',
+            "unread annotation",
+            '"entities" is not read',
         ),
-        ({"text": "a", "x": {"y": [1]}}, "unread list", 'the list "x" is not read'),
+        ({"text": "a", "x": {"y": [1]}}, "unread annotation", '"x" is not read'),
         (
             {"text": "a", "annotations": [{"label": 2, "start_offset": 0, "end_offset": 1}]},
             "label ids",

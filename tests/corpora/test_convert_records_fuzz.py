@@ -13,7 +13,7 @@ from spacy.vocab import Vocab
 
 from bcrf.io.text import CorpusError
 from spacy_bcrf.corpora.convert import convert
-from spacy_bcrf.corpora.doc_files import read_docs
+from spacy_bcrf.readers.doc_files import read_docs
 
 EXPORTS = Path(__file__).parent / "exports"
 FORMATS = {
@@ -67,7 +67,9 @@ def check(data, name):
         source.write_bytes(data)
         problems = []
         try:
-            counts = convert([(source, name)], output, skip_malformed=True, report=problems.append)
+            counts = convert(
+                [source], output, format=name, skip_malformed=True, report=problems.append
+            )
         except CorpusError as error:
             assert str(error).startswith((f"{source}:", f"{output}: not written"))
             assert list(Path(folder).iterdir()) == [source]
@@ -123,7 +125,7 @@ def test_mutated_exports(name, data):
     check(text.encode(), FORMATS[name])
 
 
-@given(st.binary(max_size=40), st.sampled_from(["jsonl", "prodigy", "label-studio", "json"]))
+@given(st.binary(max_size=40), st.sampled_from(["jsonl", "prodigy", "label-studio", "auto"]))
 def test_random_bytes(data, name):
     check(data, name)
 

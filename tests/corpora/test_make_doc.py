@@ -4,6 +4,7 @@ import pytest
 import spacy
 
 from bcrf.io.json_objects import Problem
+from spacy_bcrf.annotation.misaligned import find_misaligned
 from spacy_bcrf.corpora.make_doc import make_doc
 from spacy_bcrf.corpora.record import Record, RecordSpan
 
@@ -53,6 +54,15 @@ def test_a_span_that_cuts_a_token(align, expected, tags):
             "`convert --align` contract, expand or split",
         )
     ] * (align == "strict")
+
+
+@pytest.mark.parametrize("key", [None, "sc"])
+def test_a_span_that_cuts_a_token_stays_gold_beside_the_tokens(key):
+    made = make((0, 6, "PER"), (22, 26, "LOC"), (5, 9, "PER", "ORG"), key=key)
+    assert find_misaligned(made.doc, key) == [(0, 6, "PER")]  # of a certain label
+    assert not find_misaligned(made.doc, "other")
+    split = make((0, 6, "PER"), rejected=[(5, 9, "LOC")], key=key, align="split")
+    assert not find_misaligned(split.doc, key)
 
 
 def test_a_contraction_to_nothing_is_left_out():

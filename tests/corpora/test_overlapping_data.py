@@ -103,7 +103,7 @@ def test_brat_standoff(tmp_path):
         assert result.exit_code == 1 and spans is None
         assert problem in result.output
         assert result.output.count("a.ann") == 1  # the place, once
-        assert "1 spans = 1 in left out records" in result.output
+        assert "1 span = 1 in left out records" in result.output
     (tmp_path / "a.txt").unlink()
     result, spans = convert(tmp_path, file, "--spans-key", "sc")
     assert "a.txt: no such file; brat needs NAME.txt and NAME.ann" in result.output
@@ -124,7 +124,7 @@ def test_brat_counts_texts_and_annotation_alone(tmp_path):
     result, spans = convert(tmp_path, str(tmp_path), "--skip-malformed")
     assert result.exit_code == 0 and len(spans) == 1
     left_out = "1 ignored (1 text without .ann) + 2 left out (2 unreadable)"
-    assert f"4 records read = 1 in 1 docs + {left_out}" in result.output
+    assert f"4 records read = 1 in 1 doc + {left_out}" in result.output
 
 
 SPANS = [{"start": 0, "end": 15, "label": "ORG"}, {"start": 0, "end": 4, "label": "LOC"}]

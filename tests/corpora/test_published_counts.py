@@ -5,14 +5,11 @@ of each corpus is enough: the others have the same form and readers.
 """
 
 import os
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from spacy_bcrf.corpora.convert import convert
-from spacy_bcrf.corpora.formats.columns import read_columns
-from spacy_bcrf.corpora.formats.conllu import read_conllu
 
 FOLDER = os.environ.get("BCRF_CORPORA")
 pytestmark = pytest.mark.skipif(
@@ -32,7 +29,7 @@ UD = [
     ("ud-japanese-gsd/r2.9/ja_gsd-ud-dev.conllu.xz", 507, 12287),
     ("ud-japanese-gsd/ja_gsd-ud-dev.conllu.xz", 507, 12287),
 ]
-FIRST_AND_LAST = {}
+FIRST_AND_LAST = {"word_column": 1, "ent_columns": [-1]}
 SECOND_AND_THIRD = {"word_column": 2, "ent_columns": [3]}
 # Sentences, tokens and B- tags; -DOCSTART- lines are neither tokens nor sentences.
 COLUMNS = [
@@ -46,22 +43,20 @@ COLUMNS = [
 
 @pytest.mark.parametrize("file, sentences, tokens", UD)
 def test_universal_dependencies(tmp_path, file, sentences, tokens):
-    counts = convert([(Path(FOLDER, file), read_conllu)], tmp_path / "out.spacy")
+    counts = convert([Path(FOLDER, file)], tmp_path / "out.spacy")
     assert (counts.used, counts.tokens) == (sentences, tokens)
     assert counts.tags == counts.pos == tokens
 
 
 def test_entities_of_japanese_gsd(tmp_path):
     """MISC has no tag for words outside of entities."""
-    reader = partial(read_conllu, ent_key="NE")
     path = Path(FOLDER, "ud-japanese-gsd/r2.9/ja_gsd-ud-train.conllu.xz")
-    counts = convert([(path, reader)], tmp_path / "out.spacy", ent_complete=True)
+    counts = convert([path], tmp_path / "out.spacy", ent_key="NE", ent_complete=True)
     assert (counts.entities, counts.repaired, counts.unknown_spaces) == (10923, 0, 0)
 
 
 @pytest.mark.parametrize("file, options, sentences, tokens, entities", COLUMNS)
 def test_columns(tmp_path, file, options, sentences, tokens, entities):
-    reader = partial(read_columns, **options)
-    counts = convert([(Path(FOLDER, file), reader)], tmp_path / "out.spacy")
+    counts = convert([Path(FOLDER, file)], tmp_path / "out.spacy", **options)
     assert (counts.used, counts.tokens, counts.entities) == (sentences, tokens, entities)
     assert (counts.scheme, counts.repaired, counts.missing) == ("bio", 0, 0)

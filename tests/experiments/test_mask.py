@@ -6,7 +6,7 @@ from spacy.tokens import Doc
 
 from experiments.partial.mask import main
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.corpora.doc_files import read_docs, write_all
+from spacy_bcrf.readers.doc_files import read_docs, write_all
 
 set_extensions()
 VOCAB = spacy.blank("xx").vocab

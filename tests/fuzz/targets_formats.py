@@ -23,17 +23,18 @@ from bcrf.io.json_objects import Problem, read_objects
 from bcrf.io.text import CorpusError, read_lines
 from bcrf.schemes import BIO
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.cli.options import read_labels
-from spacy_bcrf.corpora.convert import Reader, convert
-from spacy_bcrf.corpora.doc_files import read_docs
+from spacy_bcrf.cli.options import parse_labels
+from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.entity_tag_reader import EntityTagReader
 from spacy_bcrf.corpora.formats import jsonl, label_studio, prodigy
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.corpora.formats.crfsuite import CRFsuiteCorpus
 from spacy_bcrf.corpora.make_doc import make_doc
-from spacy_bcrf.corpora.partial_corpora import make_reader
 from spacy_bcrf.corpora.record import Ignored, Record
+from spacy_bcrf.corpora.sentence import Sentence
+from spacy_bcrf.readers.doc_files import read_docs
+from spacy_bcrf.readers.partial_corpora import make_partial_reader
 
 Target = Callable[[bytes], None]
 
@@ -69,7 +70,7 @@ CONLLU = """# newdoc id = d
 
 """
 CRFSUITE = "B-X\tw[0]=Ann\tshape\\:Xxx:1\nO\tw[0]=left\n\nI-Y\tw[0]=Rome:1.0\ta\\\\b\n"
-TAGS = ["O", "B-PER", "B-X", "B-ORG"]
+TAGS = jsonl.TagNames(("O", "B-PER", "B-X", "B-ORG"))
 PERSON = {"start": 0, "end": 3, "label": "PER"}
 PARTIAL = [
     {
@@ -133,7 +134,7 @@ def _lines(records: Iterable[dict[str, Any]]) -> bytes:
     return "\n".join(json.dumps(record) for record in records).encode()
 
 
-def _fuzz_columns(data: bytes, reader: Reader) -> None:
+def _fuzz_columns(data: bytes, reader: Callable[..., Iterable[Sentence]]) -> None:
     """Read a file with and without malformed sentences, and check the entity tags."""
     with _file(data, "f.txt") as (source, output):
         problems: list[CorpusError] = []
@@ -161,9 +162,9 @@ def _fuzz_records(data: bytes) -> None:
         problems: list[str] = []
         try:
             counts = convert(
-                [(source, "json")],
+                [source],
                 output,
-                labels=TAGS,
+                labels=TAGS.by_id,
                 skip_malformed=True,
                 report=problems.append,
             )
@@ -225,7 +226,7 @@ def _fuzz_crfsuite(data: bytes) -> None:
 def _fuzz_compressed(data: bytes, suffix: str) -> None:
     with _file(data, f"f.txt{suffix}") as (source, output):
         try:
-            convert([(source, read_columns)], output)
+            convert([source], output, format="columns")
         except CorpusError as error:
             _check_error(error, source, output)
 
@@ -234,7 +235,7 @@ def _fuzz_labels(data: bytes) -> None:
     for name in ("labels.json", "labels.txt"):
         with _file(data, name) as (source, _):
             try:
-                labels = read_labels(str(source))
+                labels = parse_labels(str(source))
             except ValueError as error:
                 assert str(source) in str(error)
             else:
@@ -250,7 +251,7 @@ def _fuzz_partial_corpora(data: bytes) -> None:
             return
         if isinstance(settings, dict):
             try:
-                make_reader(settings)
+                make_partial_reader(settings)
             except ValueError as error:
                 assert "[PartialCorpora]" in str(error)
 

@@ -28,7 +28,7 @@ def compare(crf, n_cases, random):
         for row, expected in zip(found.tolist(), crf.decode(*arrays), strict=True):
             assert row == expected + [-100] * (len(row) - len(expected))
         expected = crf.marginals(*arrays).detach().numpy()
-        assert np.abs(marginals - expected).max() < 1e-4
+        assert np.abs(marginals - expected).max() < 1e-5
 
 
 @pytest.mark.parametrize("batch_first", [False, True])
@@ -49,11 +49,45 @@ def test_constraints_hold():
     compare(CRF(3, constraints=constraints), 200, random)
 
 
-def test_the_model_has_standard_operators_alone():
-    model = to_onnx(CRF(4))
-    (opset,) = model.opset_import
-    assert (opset.domain, opset.version) == ("", 17)
+OPSETS = [13, 17, 19]
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+def test_the_model_has_standard_operators_alone(opset):
+    model = to_onnx(CRF(4), opset)
+    (found,) = model.opset_import
+    assert (found.domain, found.version) == ("", opset)
     assert {node.domain for node in model.graph.node} == {""}
+
+
+def test_an_older_opset_is_an_error():
+    with pytest.raises(ValueError, match="opset must be at least 13, got 12"):
+        to_onnx(CRF(4), 12)
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize(
+    "n", [2000, pytest.param(20_000, marks=pytest.mark.slow, id="20,000 tokens")]
+)
+def test_long_texts_keep_their_digits(n, opset):
+    torch.manual_seed(0)
+    crf = CRF(9, batch_first=True)
+    session = onnxruntime.InferenceSession(to_onnx(crf, opset).SerializeToString())
+    emissions, mask = 5 * torch.randn(1, n, 9), torch.ones(1, n, dtype=torch.bool)
+    tags, marginals = session.run(None, {"emissions": emissions.numpy(), "mask": mask.numpy()})
+    assert tags.tolist() == crf.decode(emissions, mask)
+    exact = crf.double().marginals(emissions.double(), mask).detach().numpy()
+    assert np.abs(marginals - exact).max() < 1e-5
+
+
+def test_forbidden_tags_have_the_marginal_0():
+    session = onnxruntime.InferenceSession(to_onnx(CRF(3)).SerializeToString())
+    emissions = np.zeros((4, 2, 3), "float32")
+    emissions[:, 0, 1] = emissions[2, 1, 1:] = -np.inf
+    inputs = {"emissions": emissions, "mask": np.ones((4, 2), bool)}
+    _, marginals = session.run(None, inputs)
+    np.testing.assert_array_equal(marginals[np.isneginf(emissions)], 0)
+    np.testing.assert_allclose(marginals.sum(-1), 1, atol=1e-6)
 
 
 def test_an_encoder_and_a_crf_become_one_model():

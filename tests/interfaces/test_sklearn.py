@@ -15,6 +15,7 @@ import pytest
 
 from bcrf.chain import CRF as Chain
 from bcrf.chain import Potentials
+from bcrf.linear import OnlineSettings
 from bcrf.linear.crfsuite_attributes import Attributes
 from bcrf.sklearn import CRF
 
@@ -37,12 +38,106 @@ def sequences(n: int = 30, seed: int = 0) -> tuple[list, list]:
 @pytest.mark.parametrize("algorithm", [None, "lbfgs", "l2sgd", "ap", "pa"])
 def test_it_learns(algorithm):
     X, y = sequences()
-    crf = CRF(algorithm, random_state=1).fit(X, y)
+    crf = CRF(algorithm).fit(X, y)
     assert crf.score(X, y) == 1
     assert crf.predict(X).tolist() == y
     assert crf.predict_single(X[0]) == y[0]
     assert set(crf.classes_) == set(TAGS)
     assert crf.fit(X, y).predict(X).tolist() == y  # and again
+
+
+def test_settings_of_the_learner():
+    X, y = sequences()
+    X = words_of(X)
+    weights = [CRF(learner=OnlineSettings("crf", seed=seed)).fit(X, y) for seed in (0, 0, 1)]
+    first, same, other = (crf.state_features_ for crf in weights)
+    assert first == same != other
+    assert CRF(learner=OnlineSettings("sapo", l2=0.1)).fit(X, y).predict(X).tolist() == y
+    with pytest.raises(ValueError, match=r"values other than 1 need .* no l1, l2 or decay"):
+        CRF(learner=OnlineSettings("crf", l2=1)).fit(*noisy_sequences(values=True))
+
+
+def words_of(X):
+    """The words of sequences as lists of names, features without other values."""
+    return [[[f"word={token['word']}"] for token in tokens] for tokens in X]
+
+
+@pytest.mark.parametrize("algorithm", [None, "ap", "pa"])
+@pytest.mark.parametrize("read", [words_of, list])
+def test_partial_fit_learns_all_parts(algorithm, read):
+    X, y = sequences(60)
+    X = read(X) if read is words_of else [[{"word": t["word"], "n": 0.5} for t in x] for x in X]
+    crf = CRF(algorithm)
+    parts = [slice(k, k + 20) for k in range(0, 60, 20)]
+    for part in parts:
+        assert crf.partial_fit(X[part], y[part]) is crf
+    assert crf.score(X, y) == 1
+
+
+def test_labels_of_partial_fit_are_given_or_grow():
+    X, y = words_of([[{"word": w} for w in "abcdefghij"]]), [list("ABCDEFGHIJ")]
+    grown = CRF()
+    for k in range(10):  # more labels than a vector has
+        grown.partial_fit([X[0][: k + 1]], [y[0][: k + 1]])
+    given = CRF().partial_fit([X[0][:2]], [y[0][:2]], classes=["J", "B", *"CDEFGHI"])
+    assert grown.classes_ == y[0] and given.classes_ == ["J", "B", *"CDEFGHI", "A"]
+    assert grown.predict(X).tolist() == y
+    assert set(given.predict_marginals_single(X[0])[0]) == set(y[0])
+    spans = CRF(scheme="BIO").partial_fit([X[0][:2]], [[(0, 2, "X")]], classes=["Y"])
+    assert spans.classes_ == ["O", "B-Y", "I-Y", "B-X", "I-X"]
+    parts, both = [X[0][:2], X[0][2:4]], [[(0, 2, "X")], [(1, 2, "Z")]]
+    assert spans.partial_fit(parts, both).predict(parts).tolist() == both
+
+
+def test_a_saved_model_goes_on_as_the_one_in_memory(tmp_path):
+    X, y = sequences(40)
+    file = str(tmp_path / "model")
+    first = CRF(model_filename=file).partial_fit(X[:20], y[:20])
+    pickled, loaded = pickle.loads(pickle.dumps(first)), CRF(model_filename=file)
+    loaded.partial_fit(X[20:], y[20:])
+    pickled.partial_fit(X[20:], y[20:])
+    one = CRF().partial_fit(X[:20], y[:20]).partial_fit(X[20:], y[20:])
+    for other in (loaded, pickled, CRF(model_filename=file)):
+        assert other.state_features_ == one.state_features_
+        assert other.transition_features_ == one.transition_features_
+
+
+def test_a_model_of_crfsuite_goes_on(tmp_path):
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    X, y = sequences(40)
+    trainer = pycrfsuite.Trainer(verbose=False)
+    for tokens, labels in zip(X[:20], y[:20], strict=True):
+        trainer.append(tokens, labels)
+    trainer.train(str(tmp_path / "model"))
+    crf = CRF(model_filename=str(tmp_path / "model"))
+    X, y = [*X, [{"word": "Oslo"}]], [*y, ["B-CITY"]]
+    assert crf.partial_fit(X[20:], y[20:]).score(X, y) == 1
+
+
+def test_partial_fit_refuses_what_it_cannot_do_and_changes_nothing():
+    X, y = sequences(20)
+    for options in ({"c1": 0.1}, {"algorithm": "l2sgd"}, {"min_freq": 2}):
+        with pytest.raises(ValueError, match="partial_fit learns online"):
+            CRF(**options).partial_fit(X, y)
+    crf = CRF().partial_fit(X, y)
+    before = crf.state_features_, crf.classes_
+    new = [[{"word": "new"}, {"word": {}}, {"word": object()}]], [["A", "B", "C"]]
+    for X_bad, y_bad, classes in (
+        (*new, None),
+        (X, y[1:], None),
+        (X, y, "PER"),
+        (X, y, [1]),
+        ([[{"word": "new"}]], [[5]], None),
+    ):
+        with pytest.raises(ValueError, match=r"new|sequences|classes|str|object"):
+            crf.partial_fit(X_bad, y_bad, classes)
+        assert (crf.state_features_, crf.classes_) == before
+    crf.scheme = "BIO"
+    with pytest.raises(ValueError, match="no tags of BIO"):
+        crf.partial_fit(X, [[(0, 1, "PER")] for _ in X])
+    with pytest.raises(ValueError, match="no label to learn"):
+        CRF().partial_fit([], [])
+    assert CRF().partial_fit([], [], ["A"]).classes_ == ["A"]
 
 
 def test_neither_spacy_nor_torch_is_imported():
@@ -213,7 +308,11 @@ def as_npz(**arrays):
         ({"num_memories": True}, "num_memories must be a number, got True"),
         ({"algorithm": "l2sgd", "c1": 1}, "c1 is no parameter of algorithm='l2sgd'"),
         ({"algorithm": "pa", "c": 0}, "c must be positive and finite, got 0"),
-        ({"random_state": -1}, "random_state must be at least 0"),
+        ({"learner": "lbfgs"}, "learner must be bcrf.linear.OnlineSettings, got 'lbfgs'"),
+        ({"learner": OnlineSettings("bcrf")}, "learner has the objective bcrf"),
+        ({"learner": OnlineSettings("crf", order=2)}, "learner has the objective crf and order 2"),
+        ({"learner": OnlineSettings(), "c2": 1}, "learner takes the place of c2"),
+        ({"learner": OnlineSettings(), "algorithm": "ap"}, "learner takes the place of algorithm"),
     ],
 )
 def test_an_error_names_the_parameter(parameters, message):
@@ -485,9 +584,8 @@ def test_features_of_many_sequences_are_named_by_their_place():
 def test_names_survive_json():
     """A model file has its names as JSON, so it is no pickle."""
     crf = CRF().fit([[["ключ", 'a"\\']]], [["好"]])
-    from bcrf.sklearn import _to_bytes
 
-    assert json.dumps("ключ").encode("utf-32-le")[4:-4] in _to_bytes(crf._model)
+    assert json.dumps("ключ").encode("utf-32-le")[4:-4] in crf._model.to_bytes()
 
 
 CHECKS = [

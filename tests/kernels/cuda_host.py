@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +40,13 @@ class HostDevice:
 
     threads: the most threads of a block, because each costs the CPU a switch at each barrier.
         Kernels with numbers of a matrix in registers need all their threads.
-    array_bytes: bytes of all arrays of each launch. A kernel reads or writes each at least once.
+    arrays: bytes of the arrays that the launches took, by address.
     """
 
     def __init__(self, folder: Path, threads: int = 64, shared_memory: int = 48 << 10) -> None:
         self.folder, self.threads, self.shared_memory = folder, threads, shared_memory
         self.launches: list[str] = []
-        self.array_bytes: list[int] = []
+        self.arrays: dict[int, int] = {}
         self.freed = False
 
     def current(self) -> AbstractContextManager:
@@ -54,8 +55,12 @@ class HostDevice:
     def free(self) -> None:
         self.freed = True
 
-    def address(self, array: np.ndarray) -> int:
+    def empty(self, xp: Any, size: int) -> np.ndarray:
+        array = xp.empty(size, dtype="uint8")
         array.fill(0xFF)  # scratch memory starts as NaN
+        return array
+
+    def address(self, array: np.ndarray) -> int:
         return array.ctypes.data
 
     def launch(self, launch: device.Launch) -> None:
@@ -64,13 +69,19 @@ class HostDevice:
         assert memory <= self.shared_memory, f"{kernel} has {memory} bytes"
         assert threads % 32 == 0 and threads <= 1024
         self.launches.append(kernel)
-        arrays = [arg for arg in launch.args if isinstance(arg, np.ndarray | device.Part)]
-        self.array_bytes.append(sum(array.nbytes for array in arrays))
+        layout, fields = device.fields(launch.file, kernel)
+        for array in (launch.args[field.name] for field in fields if field.is_pointer):
+            if isinstance(array, np.ndarray):
+                assert array.flags.c_contiguous
+                self.arrays[array.ctypes.data] = array.nbytes
+            elif array is not None:
+                self.arrays[array.address] = array.nbytes
         library = load(self.folder, launch.file, types, launch.width)
-        values = [
-            _value(arg, f"{kernel}, argument {i}") for i, arg in enumerate(device.pack(launch))
-        ]
-        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
+        packed = device.pack(launch, self.address)
+        assert getattr(library, f"bytes_{kernel}")() == layout.size, (
+            f"{kernel}: bytes of its struct"
+        )
+        pointers = (ctypes.c_char_p * 1)(packed)
         function = getattr(library, f"launch_{kernel}")
         needs_all = launch.width or launch.file == "products"
         threads = threads if needs_all else min(threads, self.threads)
@@ -79,22 +90,10 @@ class HostDevice:
         assert not outside, f"{kernel} wrote beyond its shared memory in {outside} blocks"
 
 
-NUMBERS = {np.int32: ctypes.c_int, np.int64: ctypes.c_int64, np.float64: ctypes.c_double}
-NUMBERS |= {np.uint64: ctypes.c_void_p}
-
-
 def numbers(part: device.Part) -> np.ndarray:
     """Return a part of scratch memory as an array."""
     offset = part.address - part.memory.ctypes.data
     return np.ndarray(part.size, part.dtype, part.memory, offset)
-
-
-def _value(arg: Any, where: str) -> Any:
-    """Return what a pointer to the argument points to."""
-    if isinstance(arg, np.ndarray):
-        assert arg.flags.c_contiguous, f"{where} is not contiguous"
-        return ctypes.c_void_p(arg.ctypes.data)
-    return NUMBERS[type(arg)](arg.item())
 
 
 @cache
@@ -103,15 +102,18 @@ def load(folder: Path, file: str, types: tuple[str, str], width: int) -> ctypes.
     assert COMPILER is not None
     launches = "\n".join(
         f'extern "C" int launch_{kernel}(int blocks, int threads, size_t shared, void** args)'
-        f"{{ return host::launch({kernel}, blocks, threads, shared, args); }}"
-        for kernel in device.parameters(file)
+        f"{{ return host::launch({kernel}, blocks, threads, shared, args); }}\n"
+        f'extern "C" int bytes_{kernel}() {{ return sizeof({struct}); }}'
+        for kernel, struct in device.kernels(file).items()
     )
-    name = f"{file}-{'-'.join(types)}-{width}"
+    source = f"{device.source(f'{file}.cu')}\n{launches}\n"
+    # The folder may have libraries of another version.
+    name = f"{file}-{'-'.join(types)}-{width}-{sha256(source.encode()).hexdigest()[:12]}"
     library = folder / f"{name}.so"
     if not library.exists():
         # Another process may build the same library. Whichever is last replaces the other's.
         text, built = (folder / f"{name}-{os.getpid()}{suffix}" for suffix in (".cpp", ".so"))
-        text.write_text(f"{device.source(f'{file}.cu')}\n{launches}\n")
+        text.write_text(source)
         command = [COMPILER, *OPTIONS, *defines(types, width), "-include", header(folder, types)]
         subprocess.run([*command, "-shared", text, "-o", built], check=True)
         built.replace(library)

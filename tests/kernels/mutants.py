@@ -199,7 +199,7 @@ VISITORS = {
     ),
     "entropy": Mutant(
         "outputs.hh",
-        "sums += times_log(p) * inner - p_log;",
+        "sums += times_log(p) * is_inner - p_log;",
         "sums += times_log(p) - p_log;",
         "test_reference.py::test_posterior_queries",
     ),
@@ -269,16 +269,16 @@ THRESHOLDS = {
     ),
     "tokens that pay for pairs of tags": Mutant(
         "plan.hh",
-        "size_t(batch.tags) * batch.tags / PAIRS_A_TOKEN",
-        "size_t(batch.tags) * batch.tags / (PAIRS_A_TOKEN + 1)",
+        "size_t(shape.tags) * shape.tags / PAIRS_A_TOKEN",
+        "size_t(shape.tags) * shape.tags / (PAIRS_A_TOKEN + 1)",
         "test_plan.py::test_lanes_of_projections",
     ),
 }
 LIMITS = {
     "range of projections": Mutant(
         "projections.hh",
-        "range <= R(LIMIT) ? bad : broadcast<R>(OUT_OF_RANGE)",
-        "range <= R(LIMIT * 1.1) ? bad : broadcast<R>(OUT_OF_RANGE)",
+        "range <= R(LIMIT) ? problem : broadcast<R>(OUT_OF_RANGE)",
+        "range <= R(LIMIT * 1.1) ? problem : broadcast<R>(OUT_OF_RANGE)",
         "test_precision.py::test_max_range",
     ),
     "negligible products": Mutant(

@@ -9,10 +9,17 @@ import nvrtc
 import pytest
 from oracles import reference
 from pairwise import pairwise
-from test_kernels import assert_same, assert_same_projections, doubles, problem
+from test_kernels import (
+    assert_same,
+    assert_same_mean_field,
+    assert_same_projections,
+    doubles,
+    lowest_allowed_tags,
+    problem,
+)
 
 from bcrf.kernels import BregmanOptions, cuda, native
-from bcrf.kernels.cuda import device
+from bcrf.kernels.cuda import device, mean_field_updates
 from bcrf.kernels.cuda.gpu_batch import Batch
 from bcrf.kernels.cuda.prepare import COLUMN_BYTES, held_width
 from bcrf.kernels.cuda.projections import factor_capacity
@@ -38,7 +45,7 @@ def test_compiles_to_machine_code(file, types, architecture, version):
     """
     for width in nvrtc.widths(file, types):
         found = nvrtc.compile_kernels(file, types, architecture, width, version)
-        assert set(found) == set(device.parameters(file))
+        assert set(found) == set(device.kernels(file))
         # The widest matrices fill all registers.
         most = MAX_SPILLED if width * np.dtype(types[1]).itemsize == COLUMN_BYTES else 0
         assert all(used.stack <= most and used.spilled <= most for used in found.values()), found
@@ -54,13 +61,15 @@ def test_arguments_have_the_types_of_the_kernel(host):
     )
     np.testing.assert_array_equal(of_int.unary, of_float.unary)
     batch = Batch(np, *arrays)
-    for args, message in (
-        ((arrays[2], 1.5), "prepare, argument 1: expected int64, got float"),
-        ((arrays[0],), "prepare, argument 0: expected int32, got float32"),
+    given = dict.fromkeys(["starts", "backpointers", "best", "scores"])
+    for name, arg, message in (
+        ("tags", 1.5, "max_product, tags: expected int, got float"),
+        ("starts", arrays[0], "max_product, starts: expected int64, got float32"),
     ):
-        rest = [None] * (len(device.parameters("prepare")["prepare"]) - len(args))
         with pytest.raises(TypeError, match=message):
-            batch.launch("prepare", "prepare", 1, *args, *rest)
+            batch.launch("viterbi", "max_product", 1, given | {name: arg}, threads=32)
+    with pytest.raises(KeyError, match="backpointers"):
+        batch.launch("viterbi", "max_product", 1, {"starts": None}, threads=32)
 
 
 @pytest.mark.parametrize("tags, dtype, shared, scores", pairwise(TAGS, DTYPES, SHARED, SCORES))
@@ -120,8 +129,8 @@ def record_failures(host, monkeypatch):
     launch = host.launch
 
     def record(kernel):
-        if kernel.file == "log_space_bregman" and kernel.kernel == "finish":
-            lengths, passes = kernel.args[3], cuda_host.numbers(kernel.args[7])
+        if kernel.file == "projections_log":
+            lengths, passes = kernel.args["lengths"], cuda_host.numbers(kernel.args["passes"])
             failed.append(((passes == 0) & (lengths > 0)).any())
         launch(kernel)
 
@@ -317,7 +326,6 @@ def test_a_batch_beyond_memory_is_halved_once(host, shared, monkeypatch):
         "max_product": (),
         "entropy": (),
         "pair_marginals": pair,
-        "path_scores": (gold,),
         "bregman": (options, edges),
         "mean_field": (3,),
         "mean_field_loss": (gold, 3),
@@ -345,11 +353,44 @@ def limit_memory(monkeypatch, cells):
     launch = cuda_host.HostDevice.launch
 
     def limited(self, kernel):
-        if any(getattr(arg, "ndim", 0) == 2 and arg.size > cells for arg in kernel.args):
+        if any(getattr(arg, "ndim", 0) == 2 and arg.size > cells for arg in kernel.args.values()):
             raise MemoryError
         launch(self, kernel)
 
     monkeypatch.setattr(cuda_host.HostDevice, "launch", limited)
+
+
+@pytest.mark.parametrize("tags, dtype, shared", pairwise([1, 9, 40, 69], DTYPES, SHARED))
+@pytest.mark.parametrize("n_iter", [1, 4])
+def test_mean_field_with_several_blocks_a_sequence(host, monkeypatch, n_iter, tags, dtype, shared):
+    monkeypatch.setattr(mean_field_updates, "ONE_BLOCK", 0)
+    monkeypatch.setattr(mean_field_updates, "TOKENS", 2)
+    rng = np.random.default_rng(tags)
+    arrays = unary, _, lengths = problem(rng, tags, shared, dtype, True, 2.0)
+    gold = lowest_allowed_tags(unary)
+    gold[: lengths[0]] = -1
+    assert mean_field_updates.count_chunks(Batch(np, *arrays)) == 4
+    assert_same_mean_field(cuda, arrays, gold, n_iter)
+
+
+@pytest.mark.parametrize(
+    "size, length, tags, shared, blocks",
+    [
+        (64, 30, 17, True, 1),
+        (64, 200, 17, True, 13),
+        (512, 100, 50, True, 1),
+        (512, 100, 500, True, 7),
+        (64, 30, 500, True, 2),
+        (64, 30, 17, False, 1),
+        (64, 30, 50, False, 2),
+    ],
+)
+def test_blocks_of_mean_field_by_shape(host, size, length, tags, shared, blocks):
+    transitions = np.broadcast_to(np.float32(0), (tags, tags) if shared else (1, tags, tags))
+    unary = np.broadcast_to(np.float32(0), (size * length, tags))
+    batch = Batch(np, unary[:1], transitions, np.full(size, length, "int32"))
+    batch.n = size * length
+    assert mean_field_updates.count_chunks(batch) == blocks
 
 
 @pytest.mark.parametrize("shared", SHARED)
@@ -413,7 +454,7 @@ class DeviceModule:
             found = function(*args, **kwargs)
             return found.view(DeviceArray) if isinstance(found, np.ndarray) else found
 
-        return call if callable(function) else function
+        return call if callable(function) and not isinstance(function, np.ufunc) else function
 
 
 @pytest.mark.parametrize("shared", SHARED)

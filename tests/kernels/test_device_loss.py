@@ -7,8 +7,8 @@ from pairwise import pairwise
 from test_kernels import problem
 
 from bcrf import kernels
-from bcrf.chain import BCRF, CRF, Potentials, viterbi
-from bcrf.chain.potentials import NotFiniteError
+from bcrf.chain import BCRF, CRF, MeanField, Potentials, viterbi
+from bcrf.chain.potentials import NotFiniteError, raise_deferred
 
 INFERENCES = [CRF(), BCRF(7), BCRF(8, "auto", 1e-4)]
 GOLD = ["complete", "partial", "allowed", "mixed"]
@@ -110,22 +110,29 @@ def test_a_step_is_few_launches_without_waits(cupy, host, inference, kind, tags,
     assert cupy.counts.waits == []
 
 
-@pytest.mark.parametrize("tags, shared", [(9, True), (64, True), (9, False), (70, True)])
+@pytest.mark.parametrize(
+    "tags, shared", [(9, True), (57, True), (9, False), (70, True), (60, False)]
+)
 @pytest.mark.parametrize("n_iter", [1, 10])
-def test_mean_field_is_two_launches_without_waits(cupy, host, n_iter, tags, shared):
+def test_launches_of_mean_field_without_waits(cupy, host, n_iter, tags, shared):
+    """One launch runs all passes if they are short. With more to do, each pass has a launch."""
     lengths = np.array([9, 1, 0, 2, 3, 12, 4], "int32")
     arrays = problem(np.random.default_rng(0), tags, shared, "float32", True, 1.0, lengths)
     gold = np.zeros(len(arrays[0]), "int32")
-    products = {"matmul", "add", "greater", "where"} if tags == 70 else set()
-    for query, args, operations in (
-        (kernels.mean_field, [], set()),
-        (kernels.mean_field_loss, on(cupy, gold), products),
+    is_one = tags * tags * 5 <= 1 << 14
+    kernels.mean_field(*on(cupy, *arrays), 1)  # creates the flag of errors
+    for query, args, passes in (
+        (kernels.mean_field, [], n_iter + 3),
+        (kernels.mean_field_loss, on(cupy, gold), 2 * n_iter + 2),
     ):
         host.launches.clear()
         cupy.counts.operations.clear()
         query(*on(cupy, *arrays), *args, n_iter)
-        assert host.launches == ["prepare", "mean_field"]
-        assert set(cupy.counts.operations) == operations
+        assert host.launches == ["prepare", *["mean_field"] * (1 if is_one else passes)]
+        multiplied = set() if tags != 70 else {"matmul", "greater", "where"}
+        if args and shared and not is_one:
+            multiplied = {"matmul", "add", "greater", "where"}
+        assert set(cupy.counts.operations) == multiplied
     assert cupy.counts.waits == []
 
 
@@ -154,15 +161,15 @@ def test_repeated_launches_compute_a_new_step(cupy, host, monkeypatch, inference
     np.testing.assert_array_equal(gradient.transitions.get(), by.transitions.get())
 
 
-@pytest.mark.parametrize("inference, most", [(CRF(), 9), (BCRF(), 17)], ids=repr)
+@pytest.mark.parametrize("inference, most", [(CRF(), 6), (BCRF(), 12)], ids=repr)
 def test_bytes_a_step(cupy, host, inference, most):
-    """All arrays of a step, in units of the unary scores. Few sequences touch the scratch."""
+    """The memory of all arrays of a step, in units of the unary scores."""
     lengths = np.full(20, 30, "int32")
     arrays = problem(np.random.default_rng(0), 9, True, "float32", False, 1.0, lengths)
     potentials = Potentials.unchecked(*on(cupy, *arrays), cupy)
     gold = on(cupy, gold_of("complete", *arrays))[0]
     inference.loss(potentials, gold)
-    assert sum(host.array_bytes) <= most * arrays[0].nbytes
+    assert sum(host.arrays.values()) <= most * arrays[0].nbytes
 
 
 @pytest.mark.parametrize("inference", [CRF(), BCRF()], ids=repr)
@@ -179,7 +186,7 @@ def test_marginals_are_three_launches_and_one_wait(cupy, host, inference):
     assert cupy.counts.waits == ["get", "__bool__"]
 
 
-@pytest.mark.parametrize("inference", [CRF(), BCRF()], ids=repr)
+@pytest.mark.parametrize("inference", [CRF(), BCRF(), MeanField(2)], ids=repr)
 def test_the_next_wait_raises_errors(cupy, inference):
     lengths = np.array([3, 2, 4], "int32")
     unary, transitions, _ = problem(
@@ -206,3 +213,27 @@ def test_the_next_wait_raises_errors(cupy, inference):
         assert isinstance(caught.value, NotFiniteError) == ("NaN" in message)
         # The error is raised once.
         inference.log_partition(fine)
+
+
+@pytest.mark.parametrize("tags", [5, 70])
+def test_gold_of_mean_field_is_checked_without_waits(cupy, tags):
+    lengths = np.array([3, 2, 0, 4], "int32")
+    arrays = problem(np.random.default_rng(0), tags, True, "float32", False, 1.0, lengths)
+    potentials = Potentials.unchecked(*on(cupy, *arrays), cupy)
+    gold = np.array([0, 1, 2, -1, -1, 2, 1, 0, 0], "int32")
+    sets = (gold[:, None] == np.arange(tags)) | (gold < 0)[:, None]
+    several, hole = sets.copy(), gold.copy()
+    several[7, :2] = True
+    hole[1] = -1
+    expected, by = MeanField(3).loss(Potentials(*arrays), gold)
+    for some, sequence in ((gold, None), (sets, None), (several, 3), (hole, 0)):
+        cupy.counts.waits.clear()
+        losses, gradient = MeanField(3).loss(potentials, on(cupy, some)[0])
+        assert cupy.counts.waits == []
+        if sequence is None:
+            raise_deferred(losses)
+            np.testing.assert_allclose(losses.get(), expected, rtol=1e-5)
+            np.testing.assert_allclose(gradient.unary.get(), by.unary, atol=1e-5)
+        else:
+            with pytest.raises(ValueError, match=f"sequence {sequence} has partial gold, and mean"):
+                raise_deferred(losses)

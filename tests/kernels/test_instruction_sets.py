@@ -65,7 +65,7 @@ def learn():
     found = {}
     for objective in "crf", "bcrf", "mean_field", "sapo", "perceptron", "mira":
         options = {"n": 3, "n_iter": 4, "beam": 0, "averaged": True, "rate": 0.1, "decay": 0.1}
-        options |= {"l2": 0.1, "l1": 0.1, "adagrad": objective == "crf"}
+        options |= {"l2": 0.1, "l1": 0.1, "adagrad": objective == "crf", "relaxation": 1.25}
         learner = Learner(objective, n_tags, **options, n_sequences=4)
         learner.resize(n_features + pairs.size)
         if objective == "crf":

@@ -76,6 +76,30 @@ def assert_same_mean_field(backend, arrays, gold, n_iter):
             )
 
 
+def test_labelings_of_nearly_equal_scores(backend):
+    """Float32 finds the better one of two labelings whose scores are closer than their rounding.
+
+    A search that does not subtract the largest score of each token, as pytorch-crf's, does not.
+    """
+    rng, length, tags = np.random.default_rng(0), 80, 7
+    lengths = np.full(30, length, "int32")
+    unary = (10 + rng.normal(size=(30 * length, tags))).astype("float32")
+    transitions = rng.normal(size=(tags, tags)).astype("float32")
+    arrays = doubles(unary, transitions, lengths)
+    (best, second), scores = native.nbest(np, *arrays, 2)
+    for b, (first, other) in enumerate(scores):
+        differing = np.flatnonzero(best != second)
+        i = differing[np.searchsorted(differing, b * length)]
+        unary[i, best[i]] -= first - other - 2e-5
+    arrays = doubles(unary, transitions, lengths)
+    expected, scores = native.nbest(np, *arrays, 2)
+    gaps = scores[:, 0] - scores[:, 1]
+    assert (gaps < 3e-5).all() and (gaps[gaps < 2.5e-5] > 1.5e-5).sum() > 20
+    assert np.spacing(scores.astype("float32")).min() > 3e-5
+    found, _ = backend.max_product(np, unary, transitions, lengths)
+    np.testing.assert_array_equal(found, expected[0])
+
+
 def lowest_allowed_tags(unary):
     """Gold (N,) whose loss is finite."""
     return np.where(unary > -np.inf, unary, 9).argmin(axis=1).astype("int32")

@@ -87,14 +87,15 @@ def test_each_header_of_the_folder_is_known(text):
     assert {name for name in names if f"{name}.hh" not in text} <= helpers
 
 
-LITERAL = re.compile(r"(?<![\w.])\d+(?:\.\d+)?e-?\d+(?![\w.])")
+LITERAL = re.compile(r"(?<![\w.])\d+(?:\.\d+)?e-?\d+f?(?![\w.])")
 """A number in scientific notation: the kernels write limits so."""
 
 
 def test_numeric_limits_are_in_one_file():
     """simd.hh also has coefficients of exp and log, and interrupt.hh a time."""
     found = {}
-    for path in [*FOLDER.glob("cpu/*.hh"), FOLDER / "shared" / "projection.hh"]:
+    cuda = [path for ending in ("cu", "cuh") for path in FOLDER.glob(f"cuda/*.{ending}")]
+    for path in [*FOLDER.glob("cpu/**/*.hh"), *cuda, FOLDER / "shared" / "projection.hh"]:
         code = re.sub(r"//.*", "", path.read_text())
         if path.name not in ("simd.hh", "interrupt.hh") and LITERAL.search(code):
             found[path.name] = LITERAL.findall(code)

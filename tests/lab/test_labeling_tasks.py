@@ -7,7 +7,7 @@ import spacy
 
 from experiments.template_ablation import MODEL
 from lab.labeling_tasks import TASKS, Part
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
+from spacy_bcrf.judging.folds import fit_sparse_chain
 
 SENTENCES = ["the DT B-NP\ndog NN I-NP\nbarks VBZ O\n", "a DT B-NP\ncat NN I-NP\nsees VBZ O\n"]
 

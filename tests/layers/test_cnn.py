@@ -152,15 +152,27 @@ def test_a_batch_is_read_once():
 
 
 class OtherOps(Ops):
-    """Operations that are not NumpyOps, as on a GPU, over NumPy arrays."""
+    """Operations that are not NumpyOps, as on a GPU, over NumPy arrays. calls: their names."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __getattribute__(self, name):
+        found = super().__getattribute__(name)
+        if callable(found) and not name.startswith("_"):
+            self.calls.append(name)
+        return found
 
 
 def test_on_a_gpu_the_layers_of_thinc_run_and_nobody_reads_columns_for_them(monkeypatch):
     docs = make_docs(3, 0, 4)
     theirs, ours = make_pair(docs)
+    operations = {}
     for model in (theirs, ours):
+        operations[model] = OtherOps()
         for node in model.walk():
-            node.ops = OtherOps()
+            node.ops = operations[model]
     monkeypatch.setattr(kernels.encoder, "DistinctRows", None)
     monkeypatch.setattr(kernels.encoder, "Stack", None)
     assert embedded_columns(ours) == []
@@ -168,7 +180,10 @@ def test_on_a_gpu_the_layers_of_thinc_run_and_nobody_reads_columns_for_them(monk
     for mine, other in zip(found, expected, strict=True):
         assert np.array_equal(mine, other)
     rows, _ = ours.begin_update(docs)
+    theirs.begin_update(docs)
     assert len(rows) == 3
+    # The same launches.
+    assert operations[ours].calls == operations[theirs].calls != []
 
 
 def test_static_vectors():

@@ -10,7 +10,7 @@ from bcrf.chain import Constraints
 from spacy_bcrf.layers.heads import CRF
 from spacy_bcrf.layers.hybrid import Hybrid
 from spacy_bcrf.layers.linear_chain import LinearChain, sparse_chain
-from spacy_bcrf.layers.network import SequenceLabeler
+from spacy_bcrf.layers.network import LabelingNetwork
 from spacy_bcrf.layers.potential_sum import Sum, weight_gradients
 from spacy_bcrf.layers.protocol import get_hooks
 
@@ -36,7 +36,7 @@ def encoder():
 
 
 def neural(**options):
-    return SequenceLabeler(encoder(), CRF(**options))
+    return LabelingNetwork(encoder(), CRF(**options))
 
 
 def linear(**options):

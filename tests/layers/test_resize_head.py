@@ -9,13 +9,13 @@ from thinc.api import Adam, Model
 
 from bcrf.chain import viterbi
 from spacy_bcrf.layers.head import resize_head
-from spacy_bcrf.layers.network import SequenceLabeler, resize_output
+from spacy_bcrf.layers.network import LabelingNetwork, resize_output
 
 
 def with_encoder(head: Model) -> Model:
     """Return a model of the head on an encoder that returns its input."""
     identity: Model = Model("identity", lambda model, X, is_train: (X, lambda dX: dX))
-    return SequenceLabeler(identity, head)
+    return LabelingNetwork(identity, head)
 
 
 @each_head("shared", "pairwise")

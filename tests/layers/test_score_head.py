@@ -1,6 +1,10 @@
 """`spacy-bcrf.ScoreHead.v1` and scores in chains: what they decode without training, and after."""
 
+import json
+import pickle
+import warnings
 from itertools import pairwise, product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +18,7 @@ from tiny_training import TOK2VEC, optimizer
 from bcrf.schemes import read_spans
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.scores.biases import NAMES, spread_biases, write_biases
+from spacy_bcrf.training.init import init
 
 SCHEMES = {
     "BIO": ["O", "B-A", "I-A", "B-B", "I-B"],
@@ -215,6 +220,61 @@ def test_learning_starts_from_the_source_and_goes_on(architecture, tmp_path):
     assert [source["name"] for source in scores] == ["given"]
     copy = load_model_from_config(nlp.config).from_bytes(nlp.to_bytes())
     assert find_ends(copy(text)) == [(0, 1, "A")]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_loaded_pipeline_needs_the_labels_that_it_learned_with(architecture, tmp_path):
+    merge = {"A": "PER", "B": "PER"}
+    options = dict(names=["PER"], merge=merge, **ARCHITECTURES[architecture])
+    make(SCHEMES["BIO"], architecture, **options).to_disk(tmp_path / "model")
+    spacy.load(tmp_path / "model")("Ann")
+    source = {"name": "given", "@misc": "tests.Given.v1"}
+    model = {"components": {"bcrf_ner": {"model": {"scores": [source]}}}}
+    # An override without the key labels.
+    nlp = spacy.load(tmp_path / "model", config=model)
+    with pytest.raises(ValueError, match=r"the model learned with the labels O, .*, our PER, but"):
+        nlp("Ann")
+    source["labels"] = merge
+    spacy.load(tmp_path / "model", config=model)("Ann")
+
+
+@pytest.mark.parametrize("architecture", ["ScoreHead", "LinearChain"])
+def test_a_source_without_o_is_named(architecture):
+    options = dict(names=["PER"], **ARCHITECTURES[architecture])
+    with pytest.warns(
+        UserWarning, match=r"'given': no label of the source is O.*\"LABEL_0\": \"O\""
+    ):
+        make(["LABEL_0", "PER"], architecture, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(["LABEL_0", "PER"], architecture, merge={"LABEL_0": "O"}, **options)
+        make(["LABEL_0", "PER"], architecture, factory="bcrf_tagger", **options)
+
+
+def write_spans(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    span = {"start": 0, "end": 3, "label": "PER", "score": 0.9}
+    path.write_text(json.dumps({"text": "Ann left", "spans": [span]}) + "\n")
+
+
+def test_a_source_moves_with_the_pipeline_or_by_one_override(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_spans(Path("data/spans.jsonl"))
+    init(Path("model"), scores="data/spans.jsonl", lang="en")
+    assert spacy.load("model")("Ann left").ents[0].label_ == "PER"
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    with pytest.raises(ValueError, match=r"data/spans\.jsonl has moved: it is sought in .*other"):
+        spacy.load(tmp_path / "model")("Ann left")
+    nlp = spacy.load(
+        tmp_path / "model", config={"paths": {"source": str(tmp_path / "data/spans.jsonl")}}
+    )
+    assert nlp("Ann left").ents[0].label_ == "PER"
+    write_spans(tmp_path / "model/data/spans.jsonl")
+    nlp = spacy.load(tmp_path / "model")
+    assert nlp("Ann left").ents[0].label_ == "PER"
+    assert pickle.loads(pickle.dumps(nlp.get_pipe("ner")))(nlp("Ann left")).ents
+    assert nlp.config["paths"]["source"] == "data/spans.jsonl"
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -418,7 +418,7 @@ def test_gradient_steps_check_their_arrays():
     features, lengths, _ = make_problem(1)
     rows, starts = flatten(features)
     options = {"n": 1, "beam": 0, "averaged": False, "rate": 0.1, "decay": 0, "l2": 0, "l1": 0}
-    options |= {"n_iter": 10, "adagrad": True}
+    options |= {"n_iter": 10, "relaxation": 1.25, "adagrad": True}
     learner = Learner("crf", T, n_sequences=1, **options)
     learner.resize(F)
     unary, square = learner.score(rows, starts, lengths)

@@ -1,13 +1,24 @@
 """The corpora of the pipelines that ship: labels that corpora share, and templates filled anew."""
 
+import re
+import tarfile
+from pathlib import Path
+
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 
-from models.en_bcrf_pii import convert as pii
+from models.en_bcrf_pii import convert as pii_convert
+from models.en_bcrf_pii import frames as frames_of_pii
+from models.en_bcrf_pii import values as pii
+from models.en_bcrf_pii import web as web_of_pii
+from models.en_bcrf_pii.documents import Document, make_doc, parse_markup, read_markup
+from models.en_bcrf_pii.frames import Frames
 from models.en_bcrf_pii.measure import in_spans
 from models.en_bcrf_web import convert as web
+from models.es_bcrf_clinical import convert as clinical
 from spacy_bcrf.annotation.extensions import set_extensions
+from spacy_bcrf.annotation.identifiers import Identifiers
 
 
 def test_a_corpus_keeps_its_own_labels(tmp_path):
@@ -35,6 +46,17 @@ def test_the_first_version_of_a_part_gets_the_columns_of_the_others(tmp_path):
     web.write_as_dev(tmp_path / "a.iob2", tmp_path / "b.iob2")
     found = (tmp_path / "b.iob2").read_text().split("\n")
     assert found == [rows[0], "1\tAnn\tB-OTH", "2\t-\tO", "3\t.\tO", "", ""]
+
+
+def test_notes_of_a_folder_or_of_its_archive(tmp_path):
+    sample = Path(__file__).parents[2] / "assets/meddocan/sample"
+    docs = clinical.read_notes(sample)
+    assert len(docs) == 10 and docs[0].ents[0].label_ == "NOMBRE_SUJETO_ASISTENCIA"
+    with tarfile.open(tmp_path / "notes.tar.xz", "w:xz") as archive:
+        archive.add(sample, "brat")
+    assert [doc.to_json() for doc in clinical.read_notes(tmp_path / "notes")] == [
+        doc.to_json() for doc in docs
+    ]
 
 
 TEXT = "Ann Lee of ROME pays 4012888888881881 to GB82WEST12345698765432"
@@ -70,11 +92,12 @@ def test_a_sentence_is_filled_anew(values):
     assert made.keys() == VALUES.keys() and not {*made.values()} & {*VALUES.values()}
     assert len(made["PERSON"].split()) >= 2 and made["GPE"] == made["GPE"].upper()
     assert pii.is_card(made["CREDIT_CARD"]) and pii.is_iban(made["IBAN_CODE"])
+    places = [(*found[kind], kind) for kind in made]
     template = new["full_text"]
     for kind, value in made.items():
         template = template.replace(value, VALUES[kind])
     assert template == TEXT
-    doc = pii.make_doc(spacy.blank("en"), new)
+    doc = make_doc(spacy.blank("en"), Document(new["full_text"], places))
     assert {(ent.text, ent.label_) for ent in doc.ents} == {(v, k) for k, v in made.items()}
     assert in_spans(doc, doc.ents).sum() == sum(len(ent) for ent in doc.ents)
 
@@ -83,3 +106,102 @@ def test_lists_leave_names_out(values, monkeypatch):
     monkeypatch.setattr(pii, "N_NAMES", 5)
     lists = values.lists()
     assert 0 < len(lists["cities"]) < 0.6 * len(set(values._cities))
+
+
+def test_the_markup_of_a_document():
+    document = parse_markup("Hi ⟦PERSON|Ann Lee⟧, 5", "a kind")
+    assert document == Document("Hi Ann Lee, 5", [(3, 10, "PERSON")], "a kind")
+    own = list(read_markup())
+    assert (len(own), sum(len(one.spans) for one in own)) == (30, 234)
+
+
+def test_made_documents_have_all_kinds_and_no_markup(values):
+    frames = Frames(values, ["It rains.", "We close soon."])
+    for kind in frames.kinds:
+        document = parse_markup(frames.make(kind), kind)
+        assert not {*"⟦⟧"} & {*document.text}
+        assert bool(document.spans) == (kind != "plain")
+        assert all(document.text[a:b].strip() == document.text[a:b] for a, b, _ in document.spans)
+
+
+def test_identifiers_are_no_entities_of_the_chain():
+    pytest.importorskip("phonenumbers", reason="needs the extra identifiers")
+    text = "Ann Lee ann@lee.example wrote"
+    doc = make_doc(spacy.blank("en"), Document(text, [(0, 23, "PERSON")]), None, Identifiers())
+    assert [(ent.text, ent.label_) for ent in doc.ents] == [("Ann Lee", "PERSON")]
+    assert [token.ent_iob for token in doc] == [3, 1, 0, 2]  # 0: the chain need not deny it
+
+
+UNER = """# newdoc id = a
+# text = Ann Lee left Iraq for Ulm.
+1\tAnn\tB-PER\t-\tx
+2\tLee\tI-PER\t-\tx
+3\tleft\tO\t-\tx
+4\tIraq\tB-LOC\t-\tx
+5\tfor\tO\t-\tx
+6\tUlm\tB-LOC\t-\tx
+7\t.\tO\t-\tx
+
+# text = On May 3 the Polish firm Acme paid 5.
+1\tOn\tO\t-\tx
+2\tMay\tO\t-\tx
+3\t3\tO\t-\tx
+4\tthe\tO\t-\tx
+5\tPolish\tO\t-\tx
+6\tfirm\tO\t-\tx
+7\tAcme\tB-ORG\t-\tx
+8\tpaid\tO\t-\tx
+9\t5\tO\t-\tx
+10\t.\tO\t-\tx
+
+# newdoc id = b
+# text = No.
+1\tNo\tO\t-\tx
+2\t.\tO\t-\tx
+"""
+
+
+def test_web_documents_deny_what_their_annotation_decides(tmp_path):
+    (tmp_path / "a.iob2").write_text(UNER)
+    one, other = web_of_pii.read_uner(tmp_path / "a.iob2", {"Iraq"})
+    assert other == Document("No.", [], "web")
+    found = [(one.text[a:b], label) for a, b, label in one.spans]
+    known, unknown = [x for x in found if x[1]], [x for x, label in found if not label]
+    assert known == [("Ann Lee", "PERSON"), ("Ulm", "GPE")]
+    assert unknown == ["Iraq", "May", "3", "Polish", "Acme"]
+
+
+def test_paragraphs_of_web_documents_are_lines(tmp_path):
+    row = "1\t{0}\t{0}\t{1}" + "\t_" * 6
+    words = [("Hello", "INTJ"), ("Ann", "PROPN"), ("Bye", "INTJ")]
+    parts = ["# newpar id = p\n", "", "# newpar id = q\n"]
+    text = "# newdoc id = a\n"
+    for (word, pos), part in zip(words, parts, strict=True):
+        text += f"{part}# text = {word}\n{row.format(word, pos)}\n\n"
+    (tmp_path / "a.conllu").write_text(text)
+    (found,) = web_of_pii.read_ewt(tmp_path / "a.conllu")
+    assert found == Document("Hello Ann\nBye", [(6, 9, "")], "web")
+    assert [*web_of_pii.find_fillers([found])] == ["Bye"]
+
+
+def test_titles_are_spans_of_their_own():
+    text = "Mr Lee, Dr. Ann Lee and Drew"
+    spans = [(0, 6, "PERSON"), (8, 19, "PERSON"), (24, 28, "PERSON")]
+    found = pii_convert.split_titles(Document(text, spans)).spans
+    assert [(text[a:b], label) for a, b, label in found] == [
+        *(("Mr", "TITLE"), ("Lee", "PERSON"), ("Dr.", "TITLE"), ("Ann Lee", "PERSON")),
+        ("Drew", "PERSON"),
+    ]
+    groups = ["Turkish national", "age of 39", "widow"]
+    assert [*map(pii_convert.find_group, groups)] == ["NRP", "AGE", "MISC"]
+
+
+def test_made_addresses_keep_their_form(values):
+    old = "25615 Tawastintie 72 Apt. 004\nKNIVSTA, nan 18237"
+    new = values._address(old)
+    assert re.fullmatch(r"\d{5} .+ \d\d Apt. \d{3}\n[^a-z]+, nan \d{5}", new) and new != old
+
+
+def test_lines_are_wrapped_without_their_markup():
+    marked = "It is ⟦PERSON|Ann Lee⟧ who\ncame by"
+    assert frames_of_pii._wrap(marked, 10, " \n") == "It is ⟦PERSON|Ann \nLee⟧ who\ncame by"

@@ -3,6 +3,8 @@
 import hashlib
 import lzma
 import random
+import shutil
+import tarfile
 
 import pytest
 import spacy
@@ -14,7 +16,7 @@ from models import build, package, promises, train
 from models.en_bcrf_address import compare
 from models.en_bcrf_address import convert as address
 from models.page import demote
-from spacy_bcrf.analysis.loading import hash_texts
+from spacy_bcrf.pipeline.held_out import hash_texts
 
 CONFIG = """
 [paths]
@@ -75,6 +77,21 @@ def test_an_extra_corpus_may_be_missing_but_not_changed(tmp_path, capsys):
     (tmp_path / "more.txt").unlink()
     build.check_corpora(tmp_path, [asset])
     assert "more.txt: is missing: F is 1 point lower" in capsys.readouterr().out
+
+
+def test_a_folder_has_the_checksum_of_its_archive(tmp_path):
+    for name, text in (("b.txt", "Bob"), ("a.txt", "Ann")):
+        as_asset(tmp_path / f"notes/{name}", text)
+    digest = hashlib.md5(b"AnnBob").hexdigest()
+    asset = {"dest": "${vars.corpora}/notes", "git": {"repo": "https://a.b"}, "checksum": digest}
+    build.check_corpora(tmp_path, [asset])
+    with tarfile.open(tmp_path / "notes.tar.xz", "w:xz") as archive:
+        archive.add(tmp_path / "notes", "other")
+    shutil.rmtree(tmp_path / "notes")
+    build.check_corpora(tmp_path, [asset])
+    (tmp_path / "notes.tar.xz").unlink()
+    with pytest.raises(ValueError, match=r"notes: the corpus is missing; it is https://a\.b"):
+        build.check_corpora(tmp_path, [asset])
 
 
 def test_every_project_has_checksums_and_licences():
@@ -229,6 +246,23 @@ def test_a_pipeline_judges_documents_that_it_did_not_learn(work):
     assert names == ["fold0", "fold1"]
 
 
+def test_without_a_test_part_a_fold_is_judged(work, controlled, tmp_path):
+    folders = [str(work / name) for name in ("corpus", "training", "controlled")]
+    promises.main(["judge", *folders, str(tmp_path / "tested")])
+    weights = [spacy.load(tmp_path / "tested"), controlled, spacy.load(work / "training/fold0")]
+    tested, final, fold = [weights_of(nlp).sum() for nlp in weights]
+    assert tested == final != fold
+    shutil.copytree(work / "corpus", tmp_path / "corpus")
+    (tmp_path / "corpus/test.spacy").unlink()
+    promises.main(["judge", str(tmp_path / "corpus"), *folders[1:], str(tmp_path / "judged")])
+    judged = spacy.load(tmp_path / "judged")
+    assert weights_of(judged).sum() == fold
+    assert judged.meta["promises"] == controlled.meta["promises"]
+    assert judged.get_pipe("ner").temperature == controlled.get_pipe("ner").temperature
+    fold_file = (work / "corpus/train/fold0.spacy").read_bytes()
+    assert (tmp_path / "judged.spacy").read_bytes() == fold_file
+
+
 def test_a_dev_part_beside_folds_is_of_an_older_build(tmp_path):
     (tmp_path / "train").mkdir()
     (tmp_path / "train/fold0.spacy").touch()
@@ -247,8 +281,9 @@ def test_the_card_has_scores_promises_and_what_the_pipeline_is_not_for(work, con
     controlled.meta["sources"] = [
         {"name": "A", "url": "https://a.b", "author": "B", "license": "MIT"}
     ]
+    made = package.describe_promises(controlled, test)
     card = package.write_card(
-        controlled, ["Ann saw Rome x"], test, work / "card.md", work / "report.md"
+        controlled, ["Ann saw Rome x"], made, work / "card.md", work / "report.md"
     )
     assert "# Ann | PER | " in card and "123,456 words/s" in card and "No names but ours." in card
     assert "| all | recall 0.95 |" in card and "| all | recall 0.95 (covered) |" in card
@@ -303,9 +338,9 @@ def test_addresses_compare_by_words():
     nlp = address.make_nlp()
     nlp.remove_pipe("ner")
     ruler = nlp.add_pipe("entity_ruler")
-    ruler.add_patterns([{"label": "StreetName", "pattern": [{"ORTH": "(Main,\n"}]}])
+    ruler.add_patterns([{"label": "StreetName", "pattern": [{"ORTH": "(Main,"}]}])
     (words,) = compare.parse(nlp, ["12 (Main,\nx"])
-    assert words == [("12", ""), ("(Main,\n", "StreetName"), ("x", "")]
+    assert words == [("12", ""), ("(Main,", "StreetName"), ("x", "")]
     labels = [("Main", "StreetName"), ("St", "StreetNamePostType")]
     assert compare.labels_of(labels, is_coarse=True) == ["StreetName"] * 2
 

@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 import spacy
 
-PACKAGE = Path(__file__).resolve().parents[2] / "spacy_bcrf"
+import spacy_bcrf
+from spacy_bcrf.annotation.arrays import UNKNOWN
+from spacy_bcrf.pipeline.codecs import Codec
+
+PACKAGE = Path(spacy_bcrf.__file__).parent
 FACTORIES = ("bcrf_ner", "bcrf_spans", "bcrf_tagger", "bcrf_chunker", "bcrf_segmenter")
 
 
@@ -39,5 +43,26 @@ def test_candidates_and_predictions_are_spans_with_probabilities(factory: str) -
     found = codec.predictions(pipe.decode(potentials), lengths)
     given = set(zip(*(part.tolist() for part in (starts, ends, labels)), strict=True))
     assert set(zip(*(part.tolist() for part in found), strict=True)) <= given
-    if codec.outside is None:
+    if codec.spans is None:
         assert np.array_equal(ends, starts + 1)
+
+
+@pytest.mark.parametrize("factory", sorted({*FACTORIES} - {"bcrf_spans"}))
+def test_an_unknown_tag_writes_no_annotation(factory: str) -> None:
+    nlp = spacy.blank("en")
+    pipe = nlp.add_pipe(factory)
+    for label in ("A", "B"):
+        pipe.add_label(label)
+    docs = [nlp.make_doc("a b c"), nlp.make_doc("d")]
+    unknown = [np.full(len(doc), UNKNOWN, "int32") for doc in docs]
+    for doc in pipe.codec.write(docs, unknown, [None] * len(docs)):
+        assert not doc.ents and not any(doc.spans.values())
+        assert not any(token.tag or token.ent_iob for token in doc)
+
+
+def test_a_codec_must_have_the_whole_interface() -> None:
+    class Empty(Codec):
+        pass
+
+    with pytest.raises(TypeError, match="abstract"):
+        Empty({})

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from oracles.enumeration import viterbi_scores
 
 from bcrf.chain import Constraints, Potentials
-from spacy_bcrf.pipeline.gold import feasible
+from spacy_bcrf.pipeline.gold import find_feasible
 
 FORBIDDEN = np.float32("-inf")
 
@@ -30,7 +30,7 @@ def test_feasible_gold_has_a_labeling(seed, n_tags, share):
     )
     for limits, of_limits in ((None, potentials), (constraints, potentials.constrain(constraints))):
         expected = [bool(np.isfinite(score)) for score in viterbi_scores(of_limits)]
-        assert feasible(flat, lengths, limits).tolist() == expected
+        assert find_feasible(flat, lengths, limits).tolist() == expected
 
 
 def test_complete_gold_needs_no_viterbi(monkeypatch):
@@ -41,4 +41,4 @@ def test_complete_gold_needs_no_viterbi(monkeypatch):
     transitions[0, 2] = False  # between two sequences
     constraints = Constraints(transitions, np.ones(3, dtype=bool), np.ones(3, dtype=bool))
     lengths = np.array([2, 0, 1], dtype="int32")
-    assert feasible(np.eye(3, dtype=bool)[tags], lengths, constraints).all()
+    assert find_feasible(np.eye(3, dtype=bool)[tags], lengths, constraints).all()

@@ -23,7 +23,8 @@ from tiny_training import network, train, update
 from bcrf.chain import BCRF, CRF, MeanField
 from bcrf.linear.learner import OnlineSettings
 from spacy_bcrf.layers.linear_chain import LinearChain, sparse_chain
-from spacy_bcrf.sparse import model
+from spacy_bcrf.sparse import kept_rows
+from spacy_bcrf.sparse.add_weights import add_weights
 from spacy_bcrf.sparse.features import Features
 from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.template_sets import SETS
@@ -260,7 +261,7 @@ def test_a_first_order_chain_refuses_a_second_order_file():
         sparse_chain(other.model).from_bytes(saved)
     other.initialize(lambda: data)
     with pytest.raises(ValueError, match="trained with order = 2"):
-        sparse_chain(other.model).add_weights(saved)
+        add_weights(sparse_chain(other.model), saved)
     with pytest.raises(ValueError, match="order = 2 needs online steps"):
         pipe.model.begin_update([data[0].predicted])
 
@@ -279,7 +280,7 @@ def test_weights_do_not_depend_on_the_batch_size():
 
 def learned_weights(monkeypatch, texts, cached, passes=3):
     """Train a tagger and return its weights, and how many documents had features extracted."""
-    monkeypatch.setattr(model, "CACHED", cached)
+    monkeypatch.setattr(kept_rows, "MOST_BYTES", cached)
     extracted = []
     keys = Features.keys
     monkeypatch.setattr(
@@ -341,7 +342,7 @@ def step(monkeypatch):
 
 def test_the_chain_forgets_the_features_of_the_oldest_documents(step, monkeypatch):
     # A document has 1600 bytes of signature, 400 of rows, 800 of counts, and three headers.
-    monkeypatch.setattr(model, "CACHED", 8000)
+    monkeypatch.setattr(kept_rows, "MOST_BYTES", 8000)
     assert [step(word) for word in "abab"] == [True, True, False, False]
     assert [step(word) for word in "cbc"] == [True, False, False]
     assert step("a")

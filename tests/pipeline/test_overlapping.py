@@ -242,7 +242,7 @@ def test_spans_of_different_labels_are_no_alternatives(monkeypatch):
     doc = nlp.make_doc("a b")
     found = pipe.find_potentials([doc])
     unary = np.full_like(found.unary, -20.0)
-    first, _, last, single = (int(tag[0]) for tag in pipe.codec.span_tags(pipe.model.ops))
+    first, _, last, single = (int(tag[0]) for tag in pipe.codec.spans.tags)
     # A is 0:2, and B within it is 0:1, both almost surely.
     for row, tag in enumerate([first, last, single, 0]):
         unary[row, tag] = 0
@@ -293,7 +293,7 @@ WORDS = ["a", "b", "c", "d"]
 
 
 def read_back(pipe, example):
-    values, problems = pipe.codec.read_gold([example])
+    values, problems = pipe.codec.align_gold([example])
     assert not problems
     tags, _ = pipe.codec.encode(values, np.array([len(example.predicted)]))
     found = pipe.codec.predictions(tags, np.array([len(example.predicted)]))
@@ -347,7 +347,7 @@ def test_a_label_has_at_most_four_chosen_layers():
 @pytest.mark.parametrize("end", [1, 4])
 def test_a_span_of_an_unknown_label_leaves_the_others_annotated(end):
     nlp, pipe = make()
-    values, _ = pipe.codec.read_gold([example_of(nlp, WORDS, (0, 4, "A"), (0, end, "X"))])
+    values, _ = pipe.codec.align_gold([example_of(nlp, WORDS, (0, 4, "A"), (0, end, "X"))])
     lengths = np.array([4])
     tags, unknown = pipe.codec.encode(values, lengths)
     assert unknown.tolist() == [i < end for i in range(4)]
@@ -493,7 +493,7 @@ def test_a_key_that_another_component_writes_is_named():
         nlp.add_pipe(other, "other", config=settings)
         examples = [example_of(nlp, ["in", "Oslo"], (1, 2, "LOC"))] * 2
         message = r"\[spans\] other writes doc.spans\['sc'\] too, .* Set another spans_key"
-        with pytest.warns(UserWarning, match=message):
+        with pytest.raises(ValueError, match=message):
             nlp.initialize(lambda examples=examples: examples)
 
 

@@ -17,7 +17,6 @@ from spacy.vocab import Vocab
 from tiny_training import network, optimizer, update
 
 from bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.annotation.entity_tags import EntityTags
 from spacy_bcrf.annotation.partial import (
     PartialAnnotation,
@@ -25,6 +24,7 @@ from spacy_bcrf.annotation.partial import (
     read_allowed_tags,
     read_partial_annotation,
 )
+from spacy_bcrf.judging.folds import fit_sparse_chain
 from spacy_bcrf.layers.linear_chain import sparse_chain
 
 LABELS = ("ORG", "PER")
@@ -199,11 +199,13 @@ def test_a_prediction_is_wrong_if_no_allowed_set_has_it(case):
     fields, is_allowed = CASES[case]
     nlp, pipe = recognizer()
     example, sets = make(nlp, **fields), [c for c in all_sets(4) if is_allowed(c)]
-    partial = pipe.codec.read_partial([example])[0].get(0, PartialAnnotation())
+    partial = pipe.codec.partial.read([example])[0].get(0, PartialAnnotation())
     unannotated = pipe.codec.unannotated(example.reference)
     gold = {(ent.start, ent.end, ent.label_) for ent in example.reference.ents}
     for span in frozenset().union(*all_sets(4)) - gold:
-        is_wrong = pipe.codec.excludes(partial, *span, not unannotated[slice(*span[:2])].any())
+        is_wrong = pipe.codec.partial.excludes(
+            partial, *span, not unannotated[slice(*span[:2])].any()
+        )
         possible = any(span in c for c in sets)
         assert is_wrong != possible or ("annotated" in fields and not possible), span
 

@@ -15,10 +15,10 @@ from spacy.vocab import Vocab
 from tiny_training import network, optimizer, train
 
 from bcrf.chain import CRF, Potentials
-from spacy_bcrf.analysis.calibrate import Calibration
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, MISSING, OUTSIDE
 from spacy_bcrf.annotation.tokenizers import CharTokenizer
 from spacy_bcrf.annotation.word_tags import read_words
+from spacy_bcrf.pipeline.calibration import Calibration
 from spacy_bcrf.pipeline.segmenter import score_words
 
 
@@ -310,7 +310,7 @@ def test_words_in_place_of_characters_give_a_warning_and_no_loss():
     segmenter = nlp.get_pipe("bcrf_segmenter")
     examples = [Example(copy, reference)]
     scores = segmenter.model.predict([copy])
-    with pytest.warns(UserWarning, match=r"1 of 1 .* has unknown spaces.* --lang"):
+    with pytest.warns(UserWarning, match=r"1 of 1 .* has unknown spaces.* `lang`"):
         assert segmenter.get_loss(examples, scores)[0] == 0
     assert segmenter.score(examples)["token_f"] is None
     # With the text as characters, the words are valid gold.

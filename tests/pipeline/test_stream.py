@@ -20,16 +20,25 @@ from spacy_bcrf.pipeline.stream import TOLERANCE, Final, Stream
 NAMES = ["Ann", "Lee", "Bob", "Paris", "Bank", "of", "York", "Acme", "and", "Co"]
 WORDS = [*"abcde.,\n", *NAMES, "met", "in", "the", "left"]
 LINEAR = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "ner", "objective": "crf"}
+FOR_F = {**LINEAR, "decoder": "f"}
 LABELS = ("PER", "LOC")
 RECALL = {"promise": "recall", "labels": LABELS, "thresholds": (0.2, 0.3)}
 MINIMUM = (0.3, 0.4)
 PRECISION = {"promise": "precision", "labels": LABELS, "thresholds": MINIMUM, "temperature": 1.5}
+MORE_PRECISE = {**PRECISION, "temperature": 1.0}
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "ner": ("bcrf_ner", {}),
     "ner BIO": ("bcrf_ner", {"scheme": "BIO"}),
     "ner threshold": ("bcrf_ner", {"threshold": 0.5}),
     "ner precision": ("bcrf_ner", {"control": PRECISION, "temperature": 1.5}),
     "ner recall": ("bcrf_ner", {"control": RECALL}),
+    "ner f": ("bcrf_ner", {"model": FOR_F, "threshold": 0.25}),
+    "ner BIO f": ("bcrf_ner", {"model": FOR_F, "threshold": 0.1, "scheme": "BIO"}),
+    "ner f by label": ("bcrf_ner", {"model": FOR_F, "threshold": {"PER": 0.15, "LOC": 0.3}}),
+    "ner f precision": ("bcrf_ner", {"model": FOR_F, "threshold": 0.15, "control": MORE_PRECISE}),
+    "ner f recall": ("bcrf_ner", {"model": FOR_F, "threshold": 0.3, "control": RECALL}),
+    "spans f": ("bcrf_spans", {"model": FOR_F, "threshold": 0.15}),
+    "spans f layers": ("bcrf_spans", {"model": FOR_F, "threshold": 0.1, "layers": 2}),
     "chunker": ("bcrf_chunker", {"model": LINEAR}),
     "tagger": ("bcrf_tagger", {}),
     "tagger threshold": ("bcrf_tagger", {"threshold": 0.4}),
@@ -101,12 +110,12 @@ def run(nlp: Language, text: str, seed: int, **options: Any) -> tuple[Stream, Fi
 def test_equals_the_whole(kind: str, seed: int, n: int) -> None:
     nlp, text = pipeline(kind), draw(random.Random(seed), n)
     pipe, doc = nlp.get_pipe("x"), nlp.make_doc(text)
-    is_span = pipe.codec.outside == 0
+    is_span = pipe.codec.spans is not None
     _, found = run(nlp, text, seed, probabilities=is_span)
     assert found.text == text
     (prediction,) = pipe.predict([doc])
     spans = [(s.start, s.end, pipe.labels.index(s.label)) for s in sorted(found.spans)]
-    if pipe.codec.may_overlap:
+    if pipe.codec.layered:
         assert prediction.spans
         expected, p = prediction.spans
     else:
@@ -129,11 +138,12 @@ def test_equals_the_whole(kind: str, seed: int, n: int) -> None:
     assert [p for *_, p in candidates] == expected_p
 
 
+@pytest.mark.parametrize("kind", ["ner", "ner BIO f"])
 @settings(max_examples=6)
 @given(st.integers(0, 10**6), st.integers(1, 4))
-def test_max_lag(seed: int, max_lag: int) -> None:
+def test_max_lag(kind: str, seed: int, max_lag: int) -> None:
     """Nothing waits longer, the tags are valid, and `forced` counts all that may differ."""
-    nlp, text = pipeline("ner"), draw(random.Random(seed), 60)
+    nlp, text = pipeline(kind), draw(random.Random(seed), 60)
     pipe, stream = nlp.get_pipe("x"), nlp.get_pipe("x").stream(max_lag=max_lag)
     doc, tags, spans = nlp.make_doc(text), [], []
     for i in range(len(doc)):

@@ -210,3 +210,49 @@ def test_a_tag_with_an_exclamation_mark_is_wrong():
     assert marginals[0, [2, 3]].max() < 0.15
     with pytest.warns(UserWarning, match="unknown labels X"):
         nlp.update([Example.from_dict(nlp.make_doc("a"), {"tags": ["!X"]})])
+
+
+def pipeline_of(*pipes, **config):
+    nlp = MultiLanguage()
+    for pipe in pipes:
+        nlp.add_pipe(pipe)
+    nlp.add_pipe("bcrf_tagger", "ours", config={"attribute": "pos", **config})
+    return nlp
+
+
+def tag_all(nlp):
+    """Let the tokenizer set the tags of all tokens, as that of Japanese does."""
+    make = nlp.tokenizer
+
+    def tokenize(text):
+        doc = make(text)
+        for token in doc:
+            token.tag_, token.pos_ = "X", "X"
+        return doc
+
+    nlp.tokenizer = tokenize
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("pipes", [(), ("morphologizer",), ("bcrf_tagger",), ("attribute_ruler",)])
+def test_output_that_cannot_appear_is_an_error(pipes, overwrite):
+    nlp = pipeline_of(*pipes, overwrite=overwrite)
+    if "bcrf_tagger" in pipes:
+        nlp.remove_pipe("bcrf_tagger")
+        nlp.add_pipe("bcrf_tagger", before="ours", config={"attribute": "pos"})
+    if not pipes:
+        tag_all(nlp)
+    gold = Doc(nlp.vocab, words=["a", "b"], pos=["NOUN", "VERB"], morphs=["A=B", ""])
+    examples = [Example(nlp.make_doc("a b"), gold)]
+    if overwrite or pipes == ("attribute_ruler",):
+        nlp.initialize(lambda: examples)
+        return
+    who = f"the earlier component '{pipes[0]}'" if pipes else "the tokenizer"
+    with pytest.raises(ValueError, match=rf"\[ours\] {who} sets token\.pos of all tokens"):
+        nlp.initialize(lambda: examples)
+
+
+def test_the_other_attribute_of_a_tagger_is_no_obstacle():
+    nlp = pipeline_of("bcrf_tagger")
+    gold = Doc(nlp.vocab, words=["a", "b"], pos=["NOUN", "VERB"], tags=["N", "V"])
+    nlp.initialize(lambda: [Example(nlp.make_doc("a b"), gold)])

@@ -1,5 +1,6 @@
 """Components on spacy-transformers, with a tiny random BERT."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from transformers import (
     T5Config,
     T5Model,
 )
+
+from spacy_bcrf.training.init import init
 
 torch.set_num_threads(1)
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -112,6 +115,25 @@ def test_the_optimizer_of_the_config_moves_the_head_more_than_the_transformer(mo
     # A step of Adam is about its rate, whatever the gradient.
     assert moved == pytest.approx(0.00003, rel=0.6)
     assert abs(head.get_param("transitions") - transitions).max() > 10 * moved
+
+
+def test_init_plans_few_passes_and_estimates_their_time(models, tmp_path):
+    nlp = spacy.blank("en")
+    docs = [eg.reference for eg in examples(nlp)] * 300
+    for name, some in (("train", docs), ("dev", docs[:1])):
+        DocBin(docs=some).to_disk(tmp_path / f"{name}.spacy")
+    paths = tmp_path / "out/config.cfg", [tmp_path / "train.spacy"], tmp_path / "dev.spacy"
+    options = {"encoder": "transformer", "transformer": str(models / "bert"), "lang": "en"}
+    found = init(*paths, pipes=["ner"], **options)
+    *_, plan, time = found.reasons
+    # 1,800 words were read 1,000 times
+    assert plan == (
+        "transformer, at most 540 steps of 100 words (passes: 30), an evaluation every 27 steps"
+    )
+    assert re.fullmatch(r"a step on this processor: all steps take about \d+ min", time)
+    training = found.config["training"]
+    assert (training["max_steps"], training["batcher"]["size"]) == (540, 100)
+    assert training["optimizer"]["learn_rate"]["total_steps"] == 540
 
 
 @pytest.mark.slow

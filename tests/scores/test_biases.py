@@ -51,3 +51,13 @@ def test_a_wrong_file(tmp_path, content, message):
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(ValueError, match=rf"biases\.json: .*{message}"):
         read_biases(path)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"operating_points": 5}', "[" * 100_000, "\xff"])
+def test_a_damaged_file_stays(tmp_path, content):
+    path = tmp_path / "biases.json"
+    path.write_text(content, encoding="latin-1")
+    for call in (read_biases, lambda path: write_biases(path, np.zeros((9, 9)), TAGS)):
+        with pytest.raises(ValueError, match=r"biases\.json: expected operating points"):
+            call(path)
+    assert path.read_text(encoding="latin-1") == content

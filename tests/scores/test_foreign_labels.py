@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from spacy_bcrf.scores.foreign_labels import Merge, find_names, match_tags, split_label
+from spacy_bcrf.scores.foreign_labels import (
+    Merge,
+    find_names,
+    find_unclear,
+    match_tags,
+    split_label,
+)
 
 BILUO = ["O", "B-PER", "I-PER", "L-PER", "U-PER"]
 
@@ -66,3 +72,27 @@ def test_plain_names_that_look_prefixed(labels, names):
 
 def test_names_without_prefixes():
     assert find_names(["O", "I-B", "B-B", "A"]) == ["A", "B"]
+
+
+def test_the_middle_of_bmes_and_suffixes_are_prefixes():
+    assert Merge(["O", "B-PER", "M-PER", "E-PER", "S-PER"], {}).labels[2] == "M-PER"
+    assert match_tags(["O", "B-PER", "M-PER", "E-PER", "S-PER"], BILUO).tolist() == [0, 1, 2, 3, 4]
+    assert Merge(["O", "PER-B", "PER-I"], {}).labels == ["O", "B-PER", "I-PER"]
+    # M and B belong to the names.
+    assert find_names(Merge(["O", "M-PESA"], {}).labels) == ["M-PESA"]
+    assert find_names(Merge(["O", "VITAMIN-B"], {}).labels) == ["VITAMIN-B"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "expected"),
+    [
+        (["O", "B-X"], {}, ([], True)),
+        (["PER", "OTHER"], {}, (["PER", "OTHER"], False)),
+        (["PER", "OTHER"], {"OTHER": "O"}, ([], True)),
+        (["0", "B-PER", "I-PER"], {"0": ""}, ([], True)),
+        (["LABEL_0", "LABEL_1"], {"LABEL_1": "PER"}, (["LABEL_0"], False)),
+        (["O", "[PAD]", "X", "B-PER"], {"X": "X"}, (["[PAD]"], True)),
+    ],
+)
+def test_labels_that_may_mean_no_entity(labels, names, expected):
+    assert find_unclear(labels, names) == expected

@@ -9,9 +9,10 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from tiny_training import train
 
+from bcrf.io.text import CorpusError
 from spacy_bcrf.scores.find_sources import find_sources, guess_source
-from spacy_bcrf.scores.span_sources import score_tokens, span_labels
-from spacy_bcrf.scores.token_scores import Scorer
+from spacy_bcrf.scores.foreign_tagger import ForeignTagger
+from spacy_bcrf.scores.span_sources import SpanScores, score_tokens, span_labels
 
 NLP = spacy.blank("xx")
 TEXT = "Ann Smith left Rome"
@@ -37,7 +38,7 @@ def test_equal_spans_count_once():
 def spans_of(tmp_path, *records, **options):
     path = tmp_path / "spans.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return Scorer(
+    return ForeignTagger(
         {"name": "gliner", "@misc": "spacy-bcrf.SpanScores.v1", "path": str(path)} | options
     )
 
@@ -47,9 +48,9 @@ def test_spans_of_json_lines(tmp_path):
         {"start": 0, "end": 9, "label": "PER", "score": 0.9},
         {"start": 15, "end": 19, "label": "LOC"},
     ]
-    scorer = spans_of(tmp_path, {"text": TEXT, "spans": spans})
-    known, unknown = scorer.find([NLP(TEXT), NLP("another text")])
-    best = [scorer.labels[i] for i in known.values.argmax(axis=1)]
+    tagger = spans_of(tmp_path, {"text": TEXT, "spans": spans})
+    known, unknown = tagger.find([NLP(TEXT), NLP("another text")])
+    best = [tagger.labels[i] for i in known.values.argmax(axis=1)]
     assert best == ["B-PER", "I-PER", "O", "B-LOC"]
     assert np.exp(known.values[3].max()) == pytest.approx(0.95, abs=1e-3)
     assert unknown.silent.all()
@@ -73,9 +74,9 @@ def test_spans_of_json_lines(tmp_path):
     ],
 )
 def test_wrong_spans_name_the_line(tmp_path, span, message):
-    scorer = spans_of(tmp_path, {"text": "Ann", "spans": []}, {"text": TEXT, "spans": [span]})
+    tagger = spans_of(tmp_path, {"text": "Ann", "spans": []}, {"text": TEXT, "spans": [span]})
     with pytest.raises(ValueError, match=rf"'gliner': .*spans\.jsonl:2.*{message}"):
-        scorer.find([NLP(TEXT)])
+        tagger.find([NLP(TEXT)])
 
 
 @pytest.mark.parametrize(
@@ -88,9 +89,9 @@ def test_wrong_spans_name_the_line(tmp_path, span, message):
     ],
 )
 def test_wrong_records_name_the_line(tmp_path, record, message):
-    scorer = spans_of(tmp_path, {"text": "Ann", "spans": []}, record)
+    tagger = spans_of(tmp_path, {"text": "Ann", "spans": []}, record)
     with pytest.raises(ValueError, match=rf"'gliner': .*spans\.jsonl:2: .*{message}"):
-        scorer.find([NLP(TEXT)])
+        tagger.find([NLP(TEXT)])
 
 
 def test_records_of_one_text_agree(tmp_path):
@@ -99,20 +100,20 @@ def test_records_of_one_text_agree(tmp_path):
     records = [{"text": TEXT, "spans": [a, b]}, other, {"text": TEXT, "spans": [b, a]}]
     (scores,) = spans_of(tmp_path, *records).find([NLP(TEXT)])
     assert not scores.silent.any()
-    scorer = spans_of(tmp_path, *records, {"text": TEXT, "spans": [a]})
+    tagger = spans_of(tmp_path, *records, {"text": TEXT, "spans": [a]})
     with pytest.raises(ValueError, match=r"jsonl:4: has the text of .*jsonl:1 with other spans"):
-        scorer.find([NLP(TEXT)])
+        tagger.find([NLP(TEXT)])
 
 
 def test_spans_that_cut_tokens_are_named_and_counted(tmp_path):
     spans = [{"start": start, "end": 12, "label": "PER"} for start in (9, 10, 11)]
-    scorer = spans_of(tmp_path, {"text": TEXT, "spans": spans})
+    tagger = spans_of(tmp_path, {"text": TEXT, "spans": spans})
     message = r"spans\.jsonl: the span 10 to 12 'le' PER cuts tokens of 'left', and takes all"
     with pytest.warns(UserWarning, match=message):
-        (scores,) = scorer.find([NLP(TEXT)])
+        (scores,) = tagger.find([NLP(TEXT)])
     # White space at an end is trimmed: it takes no token.
-    assert [scorer.labels[k] for k in scores.values.argmax(axis=1)] == ["O", "O", "B-PER", "O"]
-    assert scorer.source.n_cut == 3
+    assert [tagger.labels[k] for k in scores.values.argmax(axis=1)] == ["O", "O", "B-PER", "O"]
+    assert tagger.source.n_cut == 3
 
 
 def make_pipeline(factory, config):
@@ -142,18 +143,18 @@ PARSER["tok2vec"] = TOK2VEC
 )
 def test_another_pipeline(factory, config, expected, tmp_path):
     make_pipeline(factory, config).to_disk(tmp_path / "model")
-    scorer = Scorer(
+    tagger = ForeignTagger(
         {"name": "other", "@misc": "spacy-bcrf.PipelineScores.v1", "path": str(tmp_path / "model")}
     )
-    scores, _ = scorer.find([NLP(TEXT), NLP("Rome")])
-    best = [scorer.labels[i] for i in scores.values.argmax(axis=1)]
+    scores, _ = tagger.find([NLP(TEXT), NLP("Rome")])
+    best = [tagger.labels[i] for i in scores.values.argmax(axis=1)]
     assert best == expected.split()
     np.testing.assert_allclose(np.exp(scores.values).sum(axis=1), 1, atol=1e-3)
-    assert scorer.source.identity
+    assert tagger.source.identity
     # The strings of a text do not stay in the vocabulary of the source.
-    strings = scorer.source._nlp.vocab.strings
+    strings = tagger.source._nlp.vocab.strings
     known = len(strings)
-    scorer.find([NLP("Kowalska saw Przemysl")])
+    tagger.find([NLP("Kowalska saw Przemysl")])
     assert len(strings) == known
 
 
@@ -167,7 +168,7 @@ def test_a_pipeline_without_entities(tmp_path):
         "path": str(tmp_path / "model"),
     }
     with pytest.raises(ValueError, match="has no component that sets entities; it has sentencizer"):
-        Scorer(config).find([NLP(TEXT)])
+        ForeignTagger(config).find([NLP(TEXT)])
 
 
 def test_a_component_of_overlapping_spans(tmp_path):
@@ -178,7 +179,7 @@ def test_a_component_of_overlapping_spans(tmp_path):
     nlp.to_disk(tmp_path / "model")
     config = {"name": "o", "@misc": "spacy-bcrf.PipelineScores.v1", "path": str(tmp_path / "model")}
     with pytest.raises(ValueError, match="the spans of bcrf_spans can overlap"):
-        Scorer(config | {"component": "bcrf_spans"}).find([NLP(TEXT)])
+        ForeignTagger(config | {"component": "bcrf_spans"}).find([NLP(TEXT)])
 
 
 def test_sources_by_their_path(tmp_path):
@@ -206,3 +207,10 @@ def test_sources_by_their_path(tmp_path):
 def test_sources_of_a_config():
     config = {"a": {"model": {"scores": [{"name": "x"}]}}, "b": {"scores": 3}}
     assert list(find_sources(config)) == [{"name": "x"}]
+
+
+def test_a_file_without_a_span_is_named(tmp_path):
+    path = tmp_path / "none.jsonl"
+    path.write_text('{"text": "Ann left", "spans": []}\n')
+    with pytest.raises(CorpusError, match=r"none.jsonl: none of its 1 texts has a span"):
+        SpanScores(str(path)).labels  # noqa: B018

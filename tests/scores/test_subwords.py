@@ -5,7 +5,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
-from spacy_bcrf.scores.subwords import find_pairs, plan_windows, pool
+from spacy_bcrf.scores.subwords import find_pairs, plan_windows, pool_subwords
 
 NLP = spacy.blank("xx")
 LOG = np.log(np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], dtype="float32"))
@@ -44,7 +44,7 @@ def test_pairs_share_a_character(words, offsets, pairs):
 )
 def test_pooling(pooling, expected):
     doc = make_doc("Leverkusen", "\n")
-    values = pool(doc, [(0, 4), (4, 7), (7, 10)], LOG, pooling)
+    values = pool_subwords(doc, [(0, 4), (4, 7), (7, 10)], LOG, pooling)
     assert np.exp(values[0, 1]) == pytest.approx(expected, rel=1e-5)
     assert np.exp(values[0]).sum() == pytest.approx(1, rel=1e-5)
     assert np.isnan(values[1]).all()

@@ -113,3 +113,16 @@ def test_partial_matches_of_a_gazetteer():
     assert features.describe(doc, [2]) == [["partial.places[0]=U"]]
     with pytest.raises(TemplateError, match="no gazetteer 'names'; there are places"):
         Features(["partial.names[0]"], gazetteers)
+
+
+def test_fields_of_a_form():
+    words = "Note\nSex : M . Date ( of Birth ) : 1 , Name : Ann Lee\nEnd : x : y".replace(
+        "\n", " \n "
+    )
+    doc = Doc(NLP.vocab, words=words.split(" "))
+    found = values("field[0]", doc)
+    by_word = {token.text: found[token.i] for token in doc}
+    assert by_word["Note"] == by_word["Sex"] == by_word["End"] == []
+    assert by_word["M"] == by_word["Date"] == ["sex"]
+    assert by_word["1"] == ["date of birth"] and by_word["Lee"] == ["name"]
+    assert by_word["x"] == ["end"] and by_word["y"] == ["x"]

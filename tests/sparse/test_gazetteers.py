@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 import spacy
 from spacy.kb import InMemoryLookupKB
+from spacy.symbols import IDS
 from spacy.tokens import Doc
 
 from bcrf.io.text import CorpusError
-from spacy_bcrf.sparse.gazetteers import PLACES, Gazetteers, Words, _Hashes, read_phrases
+from spacy_bcrf.sparse.features import Features
+from spacy_bcrf.sparse.gazetteers import PLACES, Gazetteers, WordHashes, _Hashes, read_phrases
+from spacy_bcrf.sparse.word_tables import WordTables
 
 NLP = spacy.blank("en")
 
@@ -38,10 +41,36 @@ def test_matches_equal_those_of_all_spans(exact):
         words = rng.choices(alphabet, k=rng.randint(0, 15))
         more = rng.choices(alphabet, k=rng.randint(0, 5))
         docs = [Doc(NLP.vocab, words=part) for part in (words, [], more)]
-        found = Gazetteers({"x": phrases}).find("x", Words(docs), exact)
+        found = Gazetteers({"x": phrases}).find("x", WordHashes(docs), exact)
         # No match crosses the end of a document.
         right = matches(phrases, words, exact) + matches(phrases, more, exact)
         assert [PLACES[k] if k >= 0 else "" for k in found] == right
+
+
+SYMBOLS = [name for name in IDS if name]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_words_that_are_symbols_of_spacy_match(exact):
+    lists = Gazetteers({"x": ["Mark Twain", "number nine", *SYMBOLS]})
+    found = lists.find("x", WordHashes([Doc(NLP.vocab, words=[name]) for name in SYMBOLS]), exact)
+    assert (found == PLACES.index("U")).all()
+    words = WordHashes(
+        [Doc(NLP.vocab, words=["Mark", "Twain", "and", "number", "nine", "met", "MARK"])]
+    )
+    alone = -1 if exact else 3  # "mark" is a symbol, "MARK" is none
+    assert lists.find("x", words, exact).tolist() == [0, 2, -1, 0, 2, -1, alone]
+    assert all("U" in lists.find_partial("x", name) for name in SYMBOLS)
+
+
+def test_tables_of_words_know_symbols_of_spacy():
+    lists, tables = Gazetteers({"x": ["a"]}), WordTables({"c": {"mark": "01", "LOC": "11"}})
+    templates = ["cluster.c[0]", "frequency[0]"]
+    features = Features(templates, lists, tables)
+    docs = [Doc(NLP.vocab, words=["Mark", "LOC"])] * 2
+    features.count_words(docs)
+    shown = [["cluster.c[0]=01", "frequency[0]=1"], ["cluster.c[0]=11", "frequency[0]=1"]]
+    assert features.describe(docs[0]) == shown
 
 
 def test_parts_of_phrases():
@@ -96,7 +125,7 @@ def test_matchers_are_small():
     lists = Gazetteers({"x": phrases})
     tracemalloc.start()
     for exact in (False, True):
-        lists.find("x", Words([NLP.make_doc("a")]), exact)
+        lists.find("x", WordHashes([NLP.make_doc("a")]), exact)
     list(lists.find_partial("x", "a"))
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -12,10 +12,10 @@ from thinc.api import fix_random_seed
 
 from bcrf.linear.model_bytes import unpack
 from bcrf.linear.templates import TemplateError
-from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
+from spacy_bcrf.judging.folds import fit_sparse_chain
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.sparse.named_weights import name_known
-from spacy_bcrf.sparse.two_pass import ENDS, FOLDS, LEAST_SENTENCES, are_long, pool
+from spacy_bcrf.sparse.two_pass import ENDS, FOLDS, LEAST_SENTENCES, are_long, pool_posteriors
 
 CHAIN = {"@architectures": "spacy-bcrf.LinearChain.v1", "objective": "crf"}
 TEMPLATES = ["w[-1..1]", "suffix(1..3)[0]"]
@@ -66,7 +66,7 @@ def test_pooled_values_equal_those_of_loops(seed):
     vocab = spacy.blank("en").vocab
     orths = np.array([vocab[word].orth for word in words], dtype="uint64")
     is_punct = np.array([word == "." for word in words])
-    found = pool(posterior, TAGS, orths, is_punct, lengths)
+    found = pool_posteriors(posterior, TAGS, orths, is_punct, lengths)
     expected = expected_values(words, posterior, [(0, 25), (25, 30), (30, 60)])
     assert [sorted(values) for values in found] == expected
 

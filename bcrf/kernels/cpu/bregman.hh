@@ -10,6 +10,7 @@ namespace BCRF_TARGET {
 // What a call wants.
 template <class R> struct BregmanCall {
     const BregmanOptions& options;
+    const Shape& shape;
     double* value;  // (size)
     Outputs<R> out;
     ArcChain<R>* chain;  // for the lower bound, or null
@@ -21,7 +22,7 @@ void project_tiles(const Batch<R>& batch, const std::vector<Tile<R>>& tiles, con
     const size_t room = largest_room<L>(tiles);
     for_each_tile(
         batch, tiles, (L::IN_LANES ? 0.3 : 1) * (call.options.n_iter + 3) * pass(batch), call.out.sum,
-        [&] { return P(batch, call.options, room); },
+        [&] { return P(batch, call.shape, call.options, room); },
         [&](P& projections, const Tile<R>& tile, double* sum) {
             projections.run(tile, call.value, call.out, call.chain, sum, failed);
         });
@@ -101,7 +102,7 @@ void bregman(const Batch<R>& batch, const BregmanOptions& options, const Outputs
     Buffer<R> scores(numbers), log_flow(numbers);
     ArcChain<R> chain{scores, log_flow};
     std::vector<double> values(batch.size);
-    const BregmanCall<R> call{options, values.data(), out, options.lower ? &chain : nullptr};
+    const BregmanCall<R> call{options, shape, values.data(), out, options.lower ? &chain : nullptr};
     std::vector<char> doubled(batch.size);  // whether a sequence was computed as doubles
     const auto run = [&](auto layout, auto number, const auto& tiles, char* failed) {
         using L = typename decltype(layout)::type;

@@ -34,7 +34,6 @@ template <class L, class N> class ForwardBackward {
     int start_ = 0;  // of the window
 
     // Set emission = exp(score - maximum of the token). Return the maxima, and lower `lowest`.
-    // GCC 12 crashes on rows of wide doubles if this is inlined.
     BCRF_NOINLINE Vec<R> load_emissions(int i, Vec<R>& lowest) {
         R* row = emission(i);
         layout.load(row, i);
@@ -52,9 +51,9 @@ template <class L, class N> class ForwardBackward {
         return top;
     }
 
-    // Set alpha of token i, and `held` to 1 where N has kept its sum. Return the sum. The division follows the product
+    // Set alpha of token i, and `kept` to 1 where N has kept its sum. Return the sum. The division follows the product
     // immediately: a later one would lose numbers below the product of two sums.
-    template <class Lengths> Value forward(int i, Lengths lengths, Vec<R>& held) {
+    template <class Lengths> Value forward(int i, Lengths lengths, Vec<R>& kept) {
         R *a = alpha(i), *e = emission(i);
         Total sum(scratch_);
         const auto put = [&](int v, Value x) BCRF_INLINE_LAMBDA {
@@ -68,9 +67,9 @@ template <class L, class N> class ForwardBackward {
                 put(v, N::times(N::load(e + v * W, part), y));
             });
         const Value total = sum.get();
-        held = N::valid(total);
+        kept = N::valid(total);
         // The weights of a sequence that has failed or ended are 0, so they stay finite.
-        const Value by = N::select(held * L::live(lengths, i), N::inverse(total), N::zero());
+        const Value by = N::select(kept * L::has_token(lengths, i), N::inverse(total), N::zero());
         N::store(inverse_ + L::index(i, 0), scales_, by);
         for (int v = 0; v < vectors; ++v) N::store(a + v * W, part, N::times(N::load(a + v * W, part), by));
         return total;
@@ -166,10 +165,10 @@ template <class L, class N> class ForwardBackward {
         }
     }
 
-    // Write the tag marginals and visit the edges, from the last window to the first. Return `bad`, with 1 also for
-    // each sequence in which N has lost a tag.
-    template <class Visitor> Vec<R> marginals(int longest, Vec<R> bad, R* node, Visitor& visitor) {
-        const Vec<R> before = bad;
+    // Write the tag marginals and visit the edges, from the last window to the first. Return
+    // `out_of_range`, with 1 also for each sequence in which N has lost a tag.
+    template <class Visitor> Vec<R> marginals(int longest, Vec<R> out_of_range, R* node, Visitor& visitor) {
+        const Vec<R> before = out_of_range;
         Vec<R> ignored{}, weights{};
         visitor.begin(longest > window_);
         for (int to = longest; to > 0; to = start_) {
@@ -180,19 +179,19 @@ template <class L, class N> class ForwardBackward {
             } else {
                 for (int i = start_; i < to && again; ++i) load_emissions(i, ignored);
                 backward(start_, to, node, weights);
-                bad += N::lost(L::sum(weights));
+                out_of_range += N::lost(L::sum(weights));
             }
-            visitor.visit(start_, to, bad);
+            visitor.visit(start_, to, out_of_range);
         }
-        return visitor.end(L::any(bad - before)) ? broadcast<R>(1) : bad;
+        return visitor.end(L::any(out_of_range - before)) ? broadcast<R>(1) : out_of_range;
     }
 
     R* emission(int i) { return emission_ + size_t(i - start_) * width; }
 
   public:
     // longest: the most tokens of a tile.
-    BCRF_NOINLINE ForwardBackward(const Batch<R>& batch, int longest)
-        : layout(batch), transitions(batch, longest), vectors(layout.vectors),
+    BCRF_NOINLINE ForwardBackward(const Batch<R>& batch, const Shape& shape, int longest)
+        : layout(batch), transitions(batch, shape, longest), vectors(layout.vectors),
           part(size_t(vectors) * W), width(N::PARTS * part), window_(longest > LONG_LENGTH ? WINDOW : longest),
           alpha_(longest * width, Fill::NONE), emission_(window_ * width, Fill::NONE),
           inward_(window_ * width, Fill::NONE), scales_(L::index(longest, 0) + W), inverse_(N::PARTS * scales_, Fill::NONE),
@@ -213,7 +212,8 @@ template <class L, class N> class ForwardBackward {
         layout.set(tile);
         const Vec<R> one = broadcast<R>(1), none{};
         const auto lengths = layout.lengths();
-        Vec<R> lowest{}, bad{}, mantissas = one, powers{};
+        // out_of_range: 1 or more for the sequences that N does not hold.
+        Vec<R> lowest{}, out_of_range{}, mantissas = one, powers{};
         typename L::Sums tops, logs, exponents;
         const auto add_scales = [&]() BCRF_INLINE_LAMBDA {
             logs.add(logarithm(mantissas));
@@ -225,36 +225,38 @@ template <class L, class N> class ForwardBackward {
         for (int i = 0; i < tile.longest; ++i) {
             if (i % TOKENS_A_CHECK == TOKENS_A_CHECK - 1) check_signals();
             if (i - start_ == window_) start_ = i;
-            const Vec<R> live = L::live(lengths, i);
+            const Vec<R> has_token = L::has_token(lengths, i);
             const Vec<R> top = load_emissions(i, lowest);
-            Vec<R> held;
-            const Value total = forward(i, lengths, held);
-            const Vec<R> used = held * live;
-            bad += live - used;
+            Vec<R> kept;
+            const Value total = forward(i, lengths, kept);
+            const Vec<R> has_scale = kept * has_token;
+            out_of_range += has_token - has_scale;
             // A float log would lose digits beside a large exponent.
-            const auto scale = Wide<R>::normal({used > none ? N::mantissa(total) : one, N::exponent(total) * used});
-            tops.add(top * live);
+            const auto scale =
+                Wide<R>::normal({has_scale > none ? N::mantissa(total) : one, N::exponent(total) * has_scale});
+            tops.add(top * has_token);
             mantissas *= scale.m, powers += scale.e;
             if (i % SCALES == SCALES - 1) add_scales();
-            if (i % 4 == 3 && L::all(bad)) break;
+            if (i % 4 == 3 && L::all(out_of_range)) break;
         }
         add_scales();
-        lowest = -L::max(-lowest);
-        const bool finite = -maximum<R>(-lowest) > -infinity<R> && transitions.range() < infinity<double>;
+        lowest = L::min(lowest);
+        const bool finite = minimum<R>(lowest) > -infinity<R> && transitions.range() < infinity<double>;
         const double range = transitions.range();
-        if (!WALKS && range <= N::MAX_RANGE) bad += -lowest <= R(N::MAX_RANGE) ? none : one;
-        else if (!WALKS || !finite) bad = one;
-        const bool certain = N::is_certain(-maximum<R>(-lowest), transitions.zeros(), range);
-        if (!L::all(bad) && !(only_value && certain)) bad = marginals(tile.longest, bad, node, visitor);
+        if (!WALKS && range <= N::MAX_RANGE) out_of_range += -lowest <= R(N::MAX_RANGE) ? none : one;
+        else if (!WALKS || !finite) out_of_range = one;
+        const bool certain = N::is_certain(minimum<R>(lowest), transitions.zeros(), range);
+        if (!L::all(out_of_range) && !(only_value && certain))
+            out_of_range = marginals(tile.longest, out_of_range, node, visitor);
         double shifts[W] = {}, twos[W] = {}, scales[W] = {};
         tops.read(shifts);
         exponents.read(twos);
         logs.read(scales);
         for (int k = 0; k < tile.size; ++k) {
             const Sequence<R>& s = tile.sequence[k];
-            failed[s.index] = !WALKS && bad[k] > 0;
+            failed[s.index] = !WALKS && out_of_range[k] > 0;
             R log = R(scales[k] + twos[k] * LOG_2 + shifts[k] + transitions.shifts(s.length - 1));
-            if (WALKS && bad[k] > 0) {
+            if (WALKS && out_of_range[k] > 0) {
                 log = finite ? -infinity<R> : std::numeric_limits<R>::quiet_NaN();
                 if (node) std::fill_n(node + s.first * s.tags, s.length * size_t(s.tags), R(0));
             }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "numbers.hh"
+#include "paths.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -122,7 +123,7 @@ template <class R> class Lanes {
 
     // Return tiles of sequences of similar length, the longest first, that fill at least a share of their lanes. Sort
     // the list, which must outlive them. Add the other sequences to `rest`.
-    static std::vector<Tile<R>> tiles(const Batch<R>&, std::vector<Sequence<R>>& list, std::vector<Sequence<R>>& rest,
+    static std::vector<Tile<R>> tiles(const Shape&, std::vector<Sequence<R>>& list, std::vector<Sequence<R>>& rest,
                                       double share) {
         std::vector<Tile<R>> found;
         if (list.size() < share * W) return rest = list, found;
@@ -156,11 +157,12 @@ template <class R> class Lanes {
         return BCRF_TARGET::load(n);
     }
     // Return 1 for the sequences that have a token i.
-    static BCRF_INLINE Vec<R> live(Vec<R> lengths, int i) { return one_where<R>(broadcast(R(i)) < lengths); }
-    static BCRF_INLINE bool all(Vec<R> flags) { return -maximum<R>(-flags) > 0; }
+    static BCRF_INLINE Vec<R> has_token(Vec<R> lengths, int i) { return one_where<R>(broadcast(R(i)) < lengths); }
+    static BCRF_INLINE bool all(Vec<R> flags) { return minimum<R>(flags) > 0; }
     static BCRF_INLINE bool any(Vec<R> flags) { return maximum<R>(flags) > 0; }
     static BCRF_INLINE Vec<R> sum(Vec<R> v) { return v; }
     static BCRF_INLINE Vec<R> max(Vec<R> v) { return v; }
+    static BCRF_INLINE Vec<R> min(Vec<R> v) { return v; }
     static BCRF_INLINE Vec<R> ignore_padding(int, Vec<R> x) { return x; }
     static size_t index(int t, int k) { return size_t(t) * W + k; }
     template <class N> static BCRF_INLINE typename N::Value each(const R* row, size_t part, int t) {

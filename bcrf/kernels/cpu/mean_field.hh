@@ -18,7 +18,7 @@ template <class L, class R> class MeanField {
     Buffer<R> unary_, r_;              // an array, and one for each kept iterate
     Buffer<R> delta_, before_, node_;  // gradients of the logits of two iterates, and of the unary scores
     Buffer<R> values_;                 // a number for each token
-    std::vector<char> bad_;            // the sequences of a tile in which a token has no allowed tag
+    std::vector<char> infeasible_;            // the sequences of a tile in which a token has no allowed tag
 
     R* iterate(int k) { return r_ + size_t(keep_ ? k : k % 2) * size_; }
     size_t step() const { return layout_.step(); }
@@ -43,16 +43,16 @@ template <class L, class R> class MeanField {
     }
 
     void load_scores(const Tile<R>& tile) {
-        bad_.assign(tile.size, 0);
+        infeasible_.assign(tile.size, 0);
         for_positions([&](const Position& at) {
             layout_.load(unary_ + at.here, at);
             Vec<R> top = broadcast<R>(-infinity<R>);
             for (int v = 0; v < vectors_; ++v) top = max<R>(top, load(unary_ + at.here + v * step()));
             top = L::max(top);
             const Vec<R> allowed = top > -infinity<R> ? broadcast<R>(1) : Vec<R>{};
-            if (-maximum<R>(-allowed) > 0) return;
+            if (minimum<R>(allowed) > 0) return;
             // Any scores will do, as long as they are finite.
-            layout_.for_tokens(at, [&](int k, int q, int) { bad_[q] |= !(allowed[k] > 0); });
+            layout_.for_tokens(at, [&](int k, int q, int) { infeasible_[q] |= !(allowed[k] > 0); });
             for (int v = 0; v < vectors_; ++v) {
                 R* x = unary_ + at.here + v * step();
                 store(x, Plain<R>::select(allowed, load(x), Vec<R>{}));
@@ -143,7 +143,7 @@ template <class L, class R> class MeanField {
     }
 
     // Back-propagate the loss. The gradient of the unary scores is the sum of the gradients of all iterates' logits.
-    // A bad sequence has no loss.
+    // An infeasible sequence has no loss: a token of it has no allowed tag.
     void backward(const Tile<R>& tile, const int* gold, double* sum, R* each) {
         R *delta = delta_, *before = before_, *node = node_;
         const R* last = iterate(n_iter_);
@@ -152,7 +152,7 @@ template <class L, class R> class MeanField {
             layout_.for_tokens(at, [&](int k, int q, int i) {
                 R* d = delta + at.here;
                 const int tag = gold[tile.sequence[q].first + i];
-                if (tag >= 0 && !bad_[q]) d[layout_.place(tag, k)] -= 1;
+                if (tag >= 0 && !infeasible_[q]) d[layout_.place(tag, k)] -= 1;
                 else
                     for (int t = 0; t < layout_.tags; ++t) d[layout_.place(t, k)] = 0;
             });
@@ -179,14 +179,14 @@ template <class L, class R> class MeanField {
 
   public:
     // room: of the largest tile. keep: compute gradients.
-    MeanField(const Batch<R>& batch, size_t room, int n_iter, bool keep)
-        : layout_(batch, room), messages_(batch, layout_, room, 0, Vec<R>{}), n_iter_(n_iter),
+    MeanField(const Batch<R>& batch, const Shape& shape, size_t room, int n_iter, bool keep)
+        : layout_(batch, room), messages_(batch, shape, layout_, room, 0, Vec<R>{}), n_iter_(n_iter),
           vectors_(layout_.vectors), size_(layout_.size() + 5 * W), keep_(keep), unary_(size_),
           r_((keep ? size_t(n_iter) + 1 : 2) * size_), delta_(keep ? size_ : 0), before_(keep ? size_ : 0),
           node_(keep ? size_ : 0), values_(layout_.numbers()) {}
 
     // With gold, compute losses and write the gradient; without, compute values and write the tag marginals. The value
-    // of a bad sequence is -inf, and its other results are 0. sum: see Outputs.
+    // of an infeasible sequence is -inf, and its other results are 0. sum: see Outputs.
     void run(const Tile<R>& tile, const Outputs<R>& out, double* sum) {
         layout_.set(tile);
         messages_.k.prepare(tile.sequence[0]);
@@ -202,8 +202,8 @@ template <class L, class R> class MeanField {
             const Sequence<R>& s = tile.sequence[q];
             double total = 0;
             for (int i = 0; i < s.length; ++i) total += values_[layout_.number(q, i)];
-            out.value[s.index] = bad_[q] ? -infinity<R> : R(total);
-            if (bad_[q]) std::fill_n(out.node + s.first * s.tags, s.length * size_t(s.tags), R(0));
+            out.value[s.index] = infeasible_[q] ? -infinity<R> : R(total);
+            if (infeasible_[q]) std::fill_n(out.node + s.first * s.tags, s.length * size_t(s.tags), R(0));
         }
     }
 
@@ -212,15 +212,16 @@ template <class L, class R> class MeanField {
 
 template <class R> void mean_field(const Batch<R>& batch, int n_iter, const Outputs<R>& out) {
     const int passes = out.gold ? 6 : 2;  // forward 2, backward 2, transitions 2
+    const Shape shape = shape_of(batch, {Operation::MEAN_FIELD}, 0);
     run_plan<TokenRows, TokenLanes>(
-        batch, batch.sequences(), shape_of(batch, {Operation::MEAN_FIELD}, 0),
+        batch, batch.sequences(), shape,
         [&](auto layout, auto, const auto& tiles, char*) {
             using Layout = typename decltype(layout)::type;
             using Field = MeanField<Layout, R>;
             const size_t room = largest_room<Layout>(tiles);
             for_each_tile(
                 batch, tiles, passes * (n_iter + 1.0) * pass(batch), out.sum,
-                [&] { return Field(batch, room, n_iter, out.gold != nullptr); },
+                [&] { return Field(batch, shape, room, n_iter, out.gold != nullptr); },
                 [&](Field& field, const auto& tile, double* sum) { field.run(tile, out, sum); });
         },
         nullptr);

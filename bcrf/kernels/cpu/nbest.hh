@@ -88,8 +88,8 @@ template <class R> class NBest : Viterbi<Rows<R>, R> {
     }
 
   public:
-    NBest(const Batch<R>& batch, int n, int longest)
-        : Viterbi<Rows<R>, R>(batch, longest), tags_(batch.tags), width_(padded<R>(batch.tags)), n_(n), row_(width_) {}
+    NBest(const Batch<R>& batch, const Shape& shape, int n, int longest)
+        : Viterbi<Rows<R>, R>(batch, shape, longest), tags_(batch.tags), width_(padded<R>(batch.tags)), n_(n), row_(width_) {}
 
     // Find the n best labelings. Return their number, at most n.
     int run(const Sequence<R>& s) {
@@ -131,8 +131,9 @@ void write_labelings(const Batch<R>& batch, double work, int n, Make make, int* 
 }
 
 template <class R> void nbest(const Batch<R>& batch, int n, int* tags, R* scores) {
+    const Shape shape = shape_of(batch, {Operation::MAX_PRODUCT}, 0);
     write_labelings(
-        batch, 3 * pass(batch), n, [&] { return NBest<R>(batch, n, batch.longest()); }, tags, scores);
+        batch, 3 * pass(batch), n, [&] { return NBest<R>(batch, shape, n, batch.longest()); }, tags, scores);
 }
 
 // The beam of a token holds its `width` best prefixes. A prefix is its last tag and the position of

@@ -82,7 +82,7 @@ template <class R_> struct Plain {
         return a > Precision<R>::MIN_NORMAL ? one_where<R>(a < infinity<R>) : Vec<R>{};
     }
     // Return 1 where both factors of a tag are in range.
-    static BCRF_INLINE Vec<R> held(Value f, Value g) {
+    static BCRF_INLINE Vec<R> in_range(Value f, Value g) {
         const R low = 1 / Precision<R>::MAX_FACTOR, high = Precision<R>::MAX_FACTOR;
         return min<R>(f, g) > low ? one_where<R>(max<R>(f, g) < high) : Vec<R>{};
     }
@@ -143,7 +143,7 @@ template <class R_> struct Wide {
     static BCRF_INLINE Value exponential(Vec<R> x, Vec<R> top, double scale) {
         const Vec<R> none{}, zero = broadcast<R>(E::ZERO);
         if constexpr (sizeof(R) == 8) {
-            // Not an array: GCC 12 crashes on copies between arrays here.
+            // A double has the digits of both parts.
             const Vec<R> y = max<R>((x - top) * (scale / LOG_2), broadcast<R>(E::LOWEST)), n = rounded<R>(y);
             const Vec<R> m = BCRF_TARGET::exponential((y - n) * LOG_2);
             return {x > -infinity<R> ? m : none, x > -infinity<R> ? n : zero};
@@ -170,7 +170,7 @@ template <class R_> struct Wide {
     static bool is_certain(R, bool, double) { return true; }
     static BCRF_INLINE Vec<R> lost(Vec<R>) { return Vec<R>{}; }
     static BCRF_INLINE Vec<R> valid(Value a) { return one_where<R>(a.m > Vec<R>{}); }
-    static BCRF_INLINE Vec<R> held(Value f, Value g) {
+    static BCRF_INLINE Vec<R> in_range(Value f, Value g) {
         return min<R>(f.e, g.e) > -E::MOST ? one_where<R>(max<R>(f.e, g.e) < E::MOST) : Vec<R>{};
     }
     template <class Layout> class Total {

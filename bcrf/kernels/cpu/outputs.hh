@@ -104,14 +104,14 @@ template <class L, class N> class Posterior {
     // Only mantissas need logarithms, T a token, and the sums of exponents are exact.
     void add_entropy(int i) {
         const auto lengths = chain_.layout.lengths();
-        const Vec<R> live = L::live(lengths, i), inner = broadcast<R>(1) - L::ended(lengths, i);
+        const Vec<R> has_token = L::has_token(lengths, i), is_inner = broadcast<R>(1) - L::ended(lengths, i);
         Vec<R> sums{};
         const R* a = chain_.alpha(std::max(i - 1, 0));
         for (int v = 0; v < chain_.vectors; ++v) {
             const Value x = N::load(a + v * W, part_);
             store(before_logs_ + v * W, log_mantissa(N::mantissa(x)));
             // Forward weights of the only token are its marginals.
-            if (i == 0) sums += times_log(N::plain(x)) * (inner - live);
+            if (i == 0) sums += times_log(N::plain(x)) * (is_inner - has_token);
         }
         if (i > 0) load_logs(i - 1);
         const R* weights = k_.matrix(std::max(i - 1, 0), false);
@@ -131,9 +131,9 @@ template <class L, class N> class Posterior {
                 p_log += x * (log + e);
             }
             // The last token has the entropy of its tags, too.
-            sums += times_log(p) * inner - p_log;
+            sums += times_log(p) * is_inner - p_log;
         }
-        entropy_.add(L::sum(sums * live));
+        entropy_.add(L::sum(sums * has_token));
     }
 
     // Set weights_ to the weights of the tags of row_, times those of a row of transitions, or 1 if it is null.
@@ -172,9 +172,9 @@ template <class L, class N> class Posterior {
 
   public:
     // longest: the most tokens of a tile.
-    BCRF_NOINLINE Posterior(const Batch<R>& batch, const Outputs<R>& out, int longest)
+    BCRF_NOINLINE Posterior(const Batch<R>& batch, const Shape& shape, const Outputs<R>& out, int longest)
         : out_(out), shared_(batch.shared), tags_(batch.tags), width_(padded<R>(tags_)), tokens_(batch.tokens()),
-          chain_(batch, longest), k_(chain_.transitions), part_(chain_.part),
+          chain_(batch, shape, longest), k_(chain_.transitions), part_(chain_.part),
           own_(out.sum && longest > LONG_LENGTH ? size_t(tags_) * tags_ : 0),
           logs_(out.entropies ? size_t(tags_) * width_ : 0), before_logs_(out.entropies ? part_ : 0),
           row_(out.labels ? N::PARTS * width_ : 0), weights_(out.labels ? width_ : 0) {
@@ -241,12 +241,13 @@ template <class R> void sum_product(const Batch<R>& batch, std::vector<Sequence<
     std::vector<R> own(outputs.value ? 0 : batch.size);
     Outputs<R> out = outputs;
     if (!out.value) out.value = own.data();
+    const Shape shape = shape_of(batch, request, guess_range(batch, request));
     const auto run = [&](auto layout, auto number, const auto& tiles, char* failed) {
         using Layout = typename decltype(layout)::type;
         using Thread = Posterior<Layout, typename decltype(number)::type>;
         const int longest = int(largest_room<Layout>(tiles));
         for_each_tile(
-            batch, tiles, 3 * pass(batch), out.sum, [&] { return Thread(batch, out, longest); },
+            batch, tiles, 3 * pass(batch), out.sum, [&] { return Thread(batch, shape, out, longest); },
             [&](Thread& thread, const Tile<R>& tile, double* sum) { thread.run(tile, sum, failed); });
     };
     const auto in_double = [&](const std::vector<Sequence<R>>& left) {
@@ -255,7 +256,6 @@ template <class R> void sum_product(const Batch<R>& batch, std::vector<Sequence<
         });
         for (const Sequence<R>& s : left) subtract_gold(s, out, out.sum);
     };
-    const Shape shape = shape_of(batch, request, guess_range(batch, request));
     run_plan<Rows, Lanes>(batch, std::move(list), shape, run, in_double);
 }
 

@@ -1,6 +1,10 @@
 // The plan of a call: steps, each a layout and a number, in the order in which they are tried. A step computes the
 // sequences that fit its layout; those that its number cannot hold go on to the next step. The last step of floats copies
-// them to doubles, which have a plan of their own. All thresholds that choose a path are here. They were measured on an AMD EPYC (Zen 5) and an Intel Xeon by benchmarks.kernels.
+// them to doubles, which have a plan of their own.
+//
+// All thresholds that choose a path are here. Each names the benchmark that chose it, on an AMD EPYC (Zen 5) and an Intel
+// Xeon. benchmarks.paths times each path beside the plan's choice. A threshold without a path needs a second checkout with
+// another number: its benchmark runs with --against, or in both.
 #pragma once
 
 #include "chunks.hh"
@@ -12,13 +16,14 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Recursions of longer sequences keep one window of tokens in the cache.
+// Recursions of longer sequences keep one window of tokens in the cache: `benchmarks.scaling`, lengths 1,000 and above.
 constexpr int LONG_LENGTH = 2048, WINDOW = 256;
 
-// Projections and mean field: the vectors of columns of a tile in lanes, unless a sequence is longer. The numbers of so
-// many fit the first cache.
+// Projections and mean field: the vectors of columns of a tile in lanes, unless a sequence is longer. The numbers of this
+// many fit the first cache: `benchmarks.kernels --against`, BCRF(10) of 16 and 64 sequences.
 constexpr int TOKEN_VECTORS = 4;
-// The least tokens of a window, and the tags^2 that pay for the sums of all pairs of tags, for each token of a tile.
+// The least tokens of a window: `benchmarks.scaling`, BCRF(10) of length 1,000. The tags^2 per token of a tile that
+// pay for the sums of all pairs of tags: `benchmarks.paths --operations bregman`, a quarter of the lanes.
 constexpr int LEAST_WINDOW = 512, PAIRS_A_TOKEN = 24;
 
 // Return the tokens of a window of a long sequence, without its border: many times the border's, or all.
@@ -26,37 +31,21 @@ inline int token_window(int border, int length) {
     return std::max(LEAST_WINDOW, border < length / 16 ? 16 * border : length);
 }
 
-// From this many tags on, plain products over blocks of transitions may be faster, if they leave out this share.
+// From this many tags on, plain products over blocks of transitions are faster if at most this share is allowed:
+// `benchmarks.kernels --against`, Schemes, BILUO of 4 and 7 labels; scattered transitions by its Ranges, "half".
 constexpr int MIN_BLOCK_TAGS = 24;
 constexpr double MOST_ALLOWED_IN_BLOCKS = 0.6;
-// The tokens a tag that pay for finding blocks.
+// The tokens per tag that pay for finding blocks: `benchmarks.kernels --against`, Schemes, batches of 1.
 constexpr size_t BLOCK_TOKENS_A_TAG = 4;
 
-// Return whether blocks leave out so many transitions that plain products over them are faster, and whether there
-// are enough tokens to pay for finding them.
-template <class R> bool are_blocks_faster(const Batch<R>& batch) {
+// Return whether blocks of tags leave out so many transitions that plain products over them are faster, and whether
+// there are enough tokens to pay for finding them. The tags may have no groups.
+template <class R> bool would_blocks_pay(const Batch<R>& batch) {
     if (!batch.shared || batch.tags < MIN_BLOCK_TAGS || batch.tokens() < BLOCK_TOKENS_A_TAG * batch.tags) return false;
     const size_t n = size_t(batch.tags) * batch.tags;
     const auto forbidden = std::count(batch.transitions, batch.transitions + n, -infinity<R>);
-    const double share = double(n - forbidden) / double(n);
-    return share < MOST_ALLOWED_IN_BLOCKS && !group_tags(batch, false).empty();
+    return double(n - forbidden) / double(n) < MOST_ALLOWED_IN_BLOCKS;
 }
-
-// All that a plan depends on.
-struct Shape : Request {
-    int tags;
-    bool shared;   // one transition matrix for all edges
-    bool blocks;   // see are_blocks_faster
-    double range;  // of most tokens' scores, see guess_range
-    bool plain;    // the weights of shared transitions are numbers of R, which lanes of wide numbers need
-    bool alone;    // forbidden transitions leave no blocks of tags, so that each tag is a block of wide numbers
-    int path;      // the Path to take first, or -1
-
-    // Transitions of edges are no weights of several sequences. Only rows of projections write each edge.
-    bool has_lanes() const { return shared && !(each && operation == Operation::BREGMAN); }
-    // Wide floats lose digits in a lower bound after one iteration, which weighs large scores that nearly cancel.
-    bool needs_doubles() const { return lower && n_iter == 1; }
-};
 
 inline bool is_only_plain(Operation operation) {
     return operation == Operation::MEAN_FIELD || operation == Operation::MAX_PRODUCT;
@@ -74,10 +63,13 @@ template <class R> Shape shape_of(const Batch<R>& batch, const Request& request,
     const Operation operation = request.operation;
     const size_t n = batch.shared && !is_only_plain(operation) ? size_t(batch.tags) * batch.tags : 0;
     const Extent<R> found = extent(batch.transitions, n);
-    // Plain numbers do not ask.
-    const bool alone = n && found.low == -infinity<R> && !fits_plain<R>(operation, range) && group_tags(batch, false).empty();
     const bool plain = !((double(found.top) - found.least) * request.scale > Precision<R>::PLAIN_RANGE);
-    return {request, batch.tags, batch.shared, are_blocks_faster(batch), range, plain, alone, batch.path};
+    const bool may_pay = would_blocks_pay(batch);
+    // Plain numbers do not ask.
+    const bool may_be_alone = n && found.low == -infinity<R> && !fits_plain<R>(operation, range);
+    const bool has_groups = (may_pay || may_be_alone) && !group_tags(batch, false).empty();
+    return {request, batch.tags, batch.shared, may_pay && has_groups, may_be_alone && !has_groups, plain, range,
+            batch.path};
 }
 
 struct Step {
@@ -87,11 +79,12 @@ struct Step {
 
 // Return the least tokens of a tile of Bregman projections in lanes: the sums of all pairs of tags take a time of their
 // own. share: see Step; 0 if rows are slow.
-template <class R> size_t least_tokens(const Batch<R>& batch, double share) {
-    return share == 0 || are_blocks_faster(batch) ? 0 : size_t(batch.tags) * batch.tags / PAIRS_A_TOKEN;
+inline size_t least_tokens(const Shape& shape, double share) {
+    return share == 0 || shape.blocks ? 0 : size_t(shape.tags) * shape.tags / PAIRS_A_TOKEN;
 }
 
 // Return the share of lanes that a tile must fill to be faster than rows of plain numbers, or more than 1 if none is.
+// `benchmarks.paths --sets baseline avx2 avx512`, deviation 2.
 template <class R> double plain_lane_share(const Shape& shape) {
     const int tags = shape.tags;
     if (lanes<R> < 4 && shape.operation == Operation::BREGMAN) return shape.blocks ? 0.4 : 2;
@@ -118,7 +111,7 @@ template <class R> double plain_lane_share(const Shape& shape) {
     return share + (sizeof(R) == 8 ? 0.1 : 0);
 }
 
-// The share for lanes of wide numbers to be faster than rows.
+// The share for lanes of wide numbers to be faster than rows. `benchmarks.paths`, deviation 300.
 template <class R> double wide_lane_share(const Shape& shape) {
     // Without blocks, plain doubles are faster, and rows of many tags.
     const bool doubles = sizeof(R) == 4 && fits_plain<double>(shape.operation, shape.range);
@@ -189,7 +182,7 @@ template <class R> double guess_range(const Batch<R>& batch, const Request& requ
     std::nth_element(ranges, ranges + n / 2, ranges + n);
     const double range = (n ? ranges[n / 2] : 0) * request.scale;
     const Operation operation = request.operation;
-    if (operation == Operation::BREGMAN || !batch.shared || fits_plain<float>(operation, range)) return range;
+    if (operation == Operation::BREGMAN || !batch.shared || fits_plain<R>(operation, range)) return range;
     const Extent<R> found = extent(batch.transitions, t * t);
     return found.low > -infinity<R> ? std::min(range, double(found.top) - found.low) : range;
 }
@@ -211,7 +204,7 @@ void run_plan(const Batch<R>& batch, std::vector<Sequence<R>> left, const Shape&
         const auto compute = [&](auto layout, auto number) {
             std::vector<Sequence<R>> list, rest;
             list.swap(left);
-            const auto tiles = decltype(layout)::type::tiles(batch, list, rest, step.share);
+            const auto tiles = decltype(layout)::type::tiles(shape, list, rest, step.share);
             left.swap(rest);
             if (!tiles.empty()) run(layout, number, tiles, failed.data());
             for (const Tile<R>& tile : tiles)

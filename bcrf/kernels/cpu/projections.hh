@@ -29,7 +29,7 @@ template <class L, class N> class Projections {
     static constexpr double LIMIT = N::PARTS == 1 ? Precision<R>::MAX_RANGE
                                     : ANY_RANGE   ? std::numeric_limits<double>::max()
                                                   : Exponents<R>::MAX_RANGE;
-    static constexpr R NO_TAG = 1, OUT_OF_RANGE = 2;  // of `bad`, which is 0 for other tokens
+    static constexpr R NO_TAG = 1, OUT_OF_RANGE = 2;  // see problem_
 
     const BregmanOptions& options_;
     L layout_;
@@ -41,7 +41,8 @@ template <class L, class N> class Projections {
     Buffer<R> root_, f_, g_;        // of tokens: sqrt(e) and the factors
     Buffer<R> scratch_;             // of two totals
     Buffer<R> scores_, log_flow_;   // (vectors), see ArcChain
-    Buffer<R> bad_, excess_;        // a number a token
+    Buffer<R> problem_;             // of a token: 0 for none, NO_TAG, OUT_OF_RANGE or more
+    Buffer<R> excess_;              // the over-relaxation of a token, minus 1
     Buffer<R> top_;                 // the largest score of a token
     Buffer<R> ratio_, exponent_;    // e / (f g), the scale that the factors leave out
     Buffer<R> arcs_;                // the sums of the arcs out of tokens, of any range
@@ -107,11 +108,11 @@ template <class L, class N> class Projections {
             // NaN is not a forbidden tag.
             low = x < inf ? low : broadcast(-inf);
         }
-        top = L::max(top), low = -L::max(-low);
+        top = L::max(top), low = L::min(low);
         store(top_ + at.number, top);
         const Vec<R> range = R(k_.range()) + (top - low) * R(options_.scale);
-        const Vec<R> bad = top > none ? Vec<R>{} : broadcast<R>(NO_TAG);
-        store(bad_ + at.number, range <= R(LIMIT) ? bad : broadcast<R>(OUT_OF_RANGE));
+        const Vec<R> problem = top > none ? Vec<R>{} : broadcast<R>(NO_TAG);
+        store(problem_ + at.number, range <= R(LIMIT) ? problem : broadcast<R>(OUT_OF_RANGE));
         const Vec<R> first = layout_.is_first(at), last = layout_.is_last(at);
         for (int v = 0; v < vectors_; ++v) {
             const size_t here = v * step();
@@ -227,8 +228,8 @@ template <class L, class N> class Projections {
                         N::store(fv, part_, N::select(last, quotient(x, z, by), x));
                         N::store(gv, part_, N::select(first, quotient(y, z, by), y));
                     }
-                    const Vec<R> lost = ANY_RANGE ? none : (first + last) * (broadcast<R>(1) - N::held(z, z));
-                    store(bad_ + at.number, load(bad_ + at.number) + lost);
+                    const Vec<R> lost = ANY_RANGE ? none : (first + last) * (broadcast<R>(1) - N::in_range(z, z));
+                    store(problem_ + at.number, load(problem_ + at.number) + lost);
                 });
     }
 
@@ -242,14 +243,14 @@ template <class L, class N> class Projections {
         Vec<R> lost{};
         for (int v = 0; v < vectors_; ++v) {
             const size_t here = v * step();
-            const Vec<R> live = one_where<R>(N::mantissa(N::load(root + here, part_)) > none);
-            const Value fv = N::select(live, N::load(f + here, part_), N::one());
-            const Value gv = N::select(live, N::load(g + here, part_), N::one());
+            const Vec<R> is_allowed = one_where<R>(N::mantissa(N::load(root + here, part_)) > none);
+            const Value fv = N::select(is_allowed, N::load(f + here, part_), N::one());
+            const Value gv = N::select(is_allowed, N::load(g + here, part_), N::one());
             const Value sum = N::load(out + v * W, row_part_);
             // The last token has no arcs out.
-            const Vec<R> held = N::valid(sum) + last, used = held > none ? live - last : none;
-            const Value ov = N::select(used, sum, N::one());
-            lost += held > none ? none : live;
+            const Vec<R> kept = N::valid(sum) + last, has_arcs = kept > none ? is_allowed - last : none;
+            const Value ov = N::select(has_arcs, sum, N::one());
+            lost += kept > none ? none : is_allowed;
             // g / flow out is 1 / out.
             const Value x = N::select(first, gv, fv), y = N::select(first, all_out, ov);
             Vec<R> score = N::log_ratio(x, y) - (last > none ? none : shift);
@@ -259,14 +260,14 @@ template <class L, class N> class Projections {
                 const Vec<R> log_mass = N::log_ratio(mass, N::select(last, all_in, all_out));
                 for (int k = 0; k < W; ++k) score[k] = projection::chain_score(score[k], log_mass[k]);
             }
-            store(scores_ + v * W, live > none ? score : broadcast(-infinity<R>));
-            store(log_flow_ + v * W, used > none ? N::log_product(gv, ov) - N::log_product(all_out, N::one()) : none);
+            store(scores_ + v * W, is_allowed > none ? score : broadcast(-infinity<R>));
+            store(log_flow_ + v * W, has_arcs > none ? N::log_product(gv, ov) - N::log_product(all_out, N::one()) : none);
         }
         return lost;
     }
 
-    // Write the tag marginals or the scores of the chain. Set the ratio of e to f g, and `bad` for tokens that R has
-    // lost.
+    // Write the tag marginals or the scores of the chain. Set the ratio of e to f g, and the problem of tokens that R
+    // has lost.
     void finish(const Position& at, R* in, R* out, R* node, ArcChain<R>* chain) {
         const Vec<R> none{}, one = broadcast<R>(1), first = layout_.is_first(at), last = layout_.is_last(at);
         const R mean = options_.unary == projection::MEAN ? R(0.5) : R(0);
@@ -279,9 +280,9 @@ template <class L, class N> class Projections {
             if (!L::all(last)) all_out = sum_arcs(g, out);
             N::store(arcs_ + at.number, layout_.numbers(), all_out);
         }
-        Vec<R> bad = load(bad_ + at.number), most{};
+        Vec<R> problem = load(problem_ + at.number), most{};
         Value e = N::one(), of_f = N::one(), of_g = N::one();  // of the tag with the most mass
-        if (is_chain || chain) bad += chain_scores(at, in, out, all_in, all_out, first, last);
+        if (is_chain || chain) problem += chain_scores(at, in, out, all_in, all_out, first, last);
         for (int v = 0; v < vectors_; ++v) {
             const size_t here = v * step();
             const Value x = N::load(root + here, part_), fv = N::load(f + here, part_), gv = N::load(g + here, part_);
@@ -292,7 +293,7 @@ template <class L, class N> class Projections {
             of_f = N::select(mass - most, fv, of_f);
             of_g = N::select(mass - most, gv, of_g);
             most = max<R>(mass, most);
-            if (!ANY_RANGE) bad += N::mantissa(x) > none ? one - N::held(fv, gv) : none;
+            if (!ANY_RANGE) problem += N::mantissa(x) > none ? one - N::in_range(fv, gv) : none;
             store(out + v * W, flow + (other - flow) * mean);
         }
         using Exact = Wide<R>;
@@ -300,7 +301,7 @@ template <class L, class N> class Projections {
         const auto square = wide(N::times(e, e)), a = wide(of_f), b = wide(of_g);
         store(ratio_ + at.number, logarithm(L::likeliest(square.m / (a.m * b.m), most)));
         store(exponent_ + at.number, L::likeliest(square.e - (a.e + b.e), most));
-        store(bad_ + at.number, L::max(bad) + (L::max(most) > none ? none : one));
+        store(problem_ + at.number, L::max(problem) + (L::max(most) > none ? none : one));
         if (node) layout_.write(at, is_chain ? scores_ : out, W, node);
         if (chain) {
             layout_.write(at, scores_, W, chain->scores);
@@ -308,16 +309,16 @@ template <class L, class N> class Projections {
         }
     }
 
-    // Add the arcs of the sequences that R has held.
+    // Add the arcs of the sequences that R holds.
     void add_arcs(const Tile<R>& tile, const char* failed, double* sum) {
         for (int k = 0; IN_LANES && k < layout_.count(); ++k) {
             const Position at = layout_.position(k);
-            R used[W] = {};
+            R counts[W] = {};
             layout_.for_tokens(at, [&](int lane, int q, int i) {
                 const Sequence<R>& s = tile.sequence[q];
-                used[lane] = R(!failed[s.index] && s.from <= i && i < std::min(s.to, s.length - 1));
+                counts[lane] = R(!failed[s.index] && s.from <= i && i < std::min(s.to, s.length - 1));
             });
-            const Vec<R> here = load(used);
+            const Vec<R> here = load(counts);
             if (L::all(here)) continue;
             for (int v = 0; v < vectors_; ++v)
                 for (R* x : {g_ + at.here + v * step(), f_ + at.after + v * step()})
@@ -345,11 +346,11 @@ template <class L, class N> class Projections {
         }
     }
 
-    // Return the largest of the `bad` numbers of a sequence.
-    R worst(const Sequence<R>& s, int q) {
-        R bad = 0;
-        for (int i = s.from; i < s.to; ++i) bad = std::max(bad, bad_[layout_.number(q, i)]);
-        return bad;
+    // Return the largest problem of the tokens of a sequence.
+    R worst_problem(const Sequence<R>& s, int q) {
+        R worst = 0;
+        for (int i = s.from; i < s.to; ++i) worst = std::max(worst, problem_[layout_.number(q, i)]);
+        return worst;
     }
 
     // Return the dual value of a sequence: the scores' maxima and the scales that the factors leave out.
@@ -365,12 +366,12 @@ template <class L, class N> class Projections {
 
   public:
     // room: the most positions of a tile.
-    Projections(const Batch<R>& batch, const BregmanOptions& options, size_t room)
+    Projections(const Batch<R>& batch, const Shape& shape, const BregmanOptions& options, size_t room)
         : options_(options), layout_(batch, room), vectors_(layout_.vectors),
-          messages_(batch, layout_, room, options.scale, N::one()), live_tags_(batch.tags, batch.shared),
+          messages_(batch, shape, layout_, room, options.scale, N::one()), live_tags_(batch.tags, batch.shared),
           part_(layout_.size()), row_part_(messages_.part()), root_(N::PARTS * part_, Fill::NONE),
           f_(N::PARTS * part_, Fill::NONE), g_(N::PARTS * part_, Fill::NONE), scratch_(4 * row_part_),
-          scores_(row_part_), log_flow_(row_part_), bad_(layout_.numbers()),
+          scores_(row_part_), log_flow_(row_part_), problem_(layout_.numbers()),
           excess_(layout_.numbers()), top_(layout_.numbers()), ratio_(layout_.numbers()), exponent_(layout_.numbers()),
           arcs_(ANY_RANGE ? 2 * layout_.numbers() : 0) {}
 
@@ -384,13 +385,13 @@ template <class L, class N> class Projections {
         bool short_ones = false;
         for (int q = 0; q < tile.size; ++q) {
             const Sequence<R>& s = tile.sequence[q];
-            const R bad = worst(s, q);
-            failed[s.index] = bad > 0;
-            left += bad == 0;
+            const R problem = worst_problem(s, q);
+            failed[s.index] = problem > 0;
+            left += problem == 0;
             short_ones |= s.length < 3;
-            if (!ANY_RANGE || bad == 0) continue;
+            if (!ANY_RANGE || problem == 0) continue;
             failed[s.index] = 0;
-            value[s.index] = bad < OUT_OF_RANGE ? -infinity<double> : std::numeric_limits<double>::quiet_NaN();
+            value[s.index] = problem < OUT_OF_RANGE ? -infinity<double> : std::numeric_limits<double>::quiet_NaN();
             if (to.node) std::fill_n(to.node + s.first * s.tags, s.length * size_t(s.tags), R(0));
         }
         if (left == 0) return;
@@ -402,7 +403,7 @@ template <class L, class N> class Projections {
             [&](const Position& at, R* in, R* out) { finish(at, in, out, to.node, chain); });
         for (int q = 0; q < tile.size; ++q) {
             const Sequence<R>& s = tile.sequence[q];
-            failed[s.index] |= worst(s, q) > 0;
+            failed[s.index] |= worst_problem(s, q) > 0;
             if (!failed[s.index]) value[s.index] = dual_value(s, q);
         }
         if constexpr (!IN_LANES) {

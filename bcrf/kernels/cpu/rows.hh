@@ -3,6 +3,7 @@
 #pragma once
 
 #include "numbers.hh"
+#include "paths.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -28,7 +29,7 @@ template <class R> class Rows {
         }
     }
 
-    static std::vector<Tile<R>> tiles(const Batch<R>&, std::vector<Sequence<R>>& list, std::vector<Sequence<R>>&,
+    static std::vector<Tile<R>> tiles(const Shape&, std::vector<Sequence<R>>& list, std::vector<Sequence<R>>&,
                                       double) {
         return single_tiles(list);
     }
@@ -36,11 +37,12 @@ template <class R> class Rows {
 
     void set(const Tile<R>& tile) { s_ = tile.sequence; }
     BCRF_INLINE int lengths() const { return s_->length; }
-    static BCRF_INLINE Vec<R> live(int, int) { return broadcast<R>(1); }
+    static BCRF_INLINE Vec<R> has_token(int, int) { return broadcast<R>(1); }
     static BCRF_INLINE bool all(Vec<R> flags) { return flags[0] > 0; }
     static BCRF_INLINE bool any(Vec<R> flags) { return flags[0] > 0; }
     static BCRF_INLINE Vec<R> sum(Vec<R> v) { return lane_sums<R>(v); }
     static BCRF_INLINE Vec<R> max(Vec<R> v) { return lane_maxima<R>(v); }
+    static BCRF_INLINE Vec<R> min(Vec<R> v) { return lane_minima<R>(v); }
     BCRF_INLINE Vec<R> ignore_padding(int v, Vec<R> x) {
         return BCRF_TARGET::max<R>(x, BCRF_TARGET::load(ignored_ + v * W));
     }

@@ -140,9 +140,15 @@ template <class R> BCRF_INLINE Vec<R> lane_maxima(Vec<R> v) {
     return reduce<R>(v, [](Vec<R> a, Vec<R> b) BCRF_INLINE_LAMBDA { return max<R>(a, b); });
 }
 
+template <class R> BCRF_INLINE Vec<R> lane_minima(Vec<R> v) {
+    return reduce<R>(v, [](Vec<R> a, Vec<R> b) BCRF_INLINE_LAMBDA { return min<R>(a, b); });
+}
+
 template <class R> BCRF_INLINE R sum(Vec<R> v) { return lane_sums<R>(v)[0]; }
 
 template <class R> BCRF_INLINE R maximum(Vec<R> v) { return lane_maxima<R>(v)[0]; }
+
+template <class R> BCRF_INLINE R minimum(Vec<R> v) { return lane_minima<R>(v)[0]; }
 
 // Call run(n) for 1 <= n <= MOST as a std::integral_constant.
 template <int MOST, class Run> BCRF_INLINE void with_constant(int n, Run run) {
@@ -273,8 +279,8 @@ template <class R> BCRF_INLINE Extent<R> extent(const R* x, size_t n) {
         least = v > -inf ? min<R>(v, least) : least;
         finite = v < inf ? finite : -inf;
     }
-    const R found = -maximum<R>(-least);
-    return {-maximum<R>(-low), maximum<R>(top), found < infinity<R> ? found : R(0), -maximum<R>(-finite) > 0};
+    const R found = minimum<R>(least);
+    return {minimum<R>(low), maximum<R>(top), found < infinity<R> ? found : R(0), minimum<R>(finite) > 0};
 }
 
 }  // namespace BCRF_TARGET

@@ -16,7 +16,8 @@ template <class R>
 std::vector<std::string> plan_text(const Request& request, const Batch<R>& batch, double range) {
     std::vector<std::string> found;
     const std::string type = sizeof(R) == 4 ? "float32" : "float64";
-    for (Step step : plan<R>(shape_of(batch, request, range * request.scale))) {
+    const Shape shape = shape_of(batch, request, range * request.scale);
+    for (Step step : plan<R>(shape)) {
         if (step.path == Path::FLOAT64) {
             const std::vector<double> copy(batch.transitions, batch.transitions + size_t(batch.tags) * batch.tags);
             const Batch<double> doubles{copy.data(), copy.data(), batch.lengths, batch.size, batch.tags, batch.shared};
@@ -29,7 +30,7 @@ std::vector<std::string> plan_text(const Request& request, const Batch<R>& batch
             std::vector<Sequence<R>> list = batch.sequences(), rest;
             const bool over_tokens = request.operation == Operation::BREGMAN || request.operation == Operation::MEAN_FIELD;
             const auto tiles = over_tokens ? TokenLanes<R>::tiles : Lanes<R>::tiles;
-            if (tiles(batch, list, rest, step.share).empty()) continue;
+            if (tiles(shape, list, rest, step.share).empty()) continue;
             text = "lanes of " + std::to_string(lanes<R>);
         }
         found.push_back(text + (is_wide(step.path) ? ", wide " : ", ") + type);

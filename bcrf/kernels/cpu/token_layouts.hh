@@ -131,12 +131,12 @@ template <class R> class TokenLanes : public Lanes<R> {
         : Lanes<R>(batch), longest_(room), kind_(2 * longest_), owner_(2 * longest_), token_(2 * longest_) {}
 
     // Return tiles of sequences of at least three tokens that fill at least a share of their lanes, see Lanes.
-    static std::vector<Tile<R>> tiles(const Batch<R>& batch, std::vector<Sequence<R>>& list,
+    static std::vector<Tile<R>> tiles(const Shape& shape, std::vector<Sequence<R>>& list,
                                       std::vector<Sequence<R>>& rest, double share) {
         const auto middle = std::stable_partition(list.begin(), list.end(), [](const auto& s) { return s.length > 2; });
         rest.assign(middle, list.end());
         std::vector<Tile<R>> found;
-        const size_t least = least_tokens(batch, share);
+        const size_t least = least_tokens(shape, share);
         const Sequence<R>*first = list.data(), *end = first + (middle - list.begin());
         size_t columns = 0;
         for (const Sequence<R>* s = first; s < end; ++s) {
@@ -318,10 +318,10 @@ template <class L, class N> class Messages {
   public:
     Transitions<typename L::Layout, N> k;
 
-    Messages(const Batch<R>& batch, L& layout, size_t room, double scale, Value alone)
+    Messages(const Batch<R>& batch, const Shape& shape, L& layout, size_t room, double scale, Value alone)
         : layout_(layout), vectors_(layout.vectors), part_(layout.size()), row_part_(size_t(MOST) * vectors_ * W),
           work_(2.0 * batch.tags * vectors_ * W), alone_(alone), in_(N::PARTS * row_part_), out_(N::PARTS * row_part_),
-          k(batch, int(room), scale) {}
+          k(batch, shape, int(room), scale) {}
 
     size_t part() const { return row_part_; }  // of the sums
 

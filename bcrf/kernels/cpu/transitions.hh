@@ -118,7 +118,7 @@ class Transitions<Rows<R>, Number<R>> : public Weights<Number<R>> {
     const R* factors() { return this->scale > 0 ? this->matrix(0, false) : nullptr; }
 
   public:
-    BCRF_NOINLINE Transitions(const Batch<R>& batch, int longest, double scale = 1)
+    BCRF_NOINLINE Transitions(const Batch<R>& batch, const Shape&, int longest, double scale = 1)
         : Weights<N>(batch, longest, scale), pairs_(batch.tags) {}
 
     template <class Visit>
@@ -181,9 +181,9 @@ class Transitions<Lanes<R>, Number<R>> : public LaneWeights<Number<R>> {
     }
 
   public:
-    BCRF_NOINLINE Transitions(const Batch<R>& batch, int, double scale = 1)
+    BCRF_NOINLINE Transitions(const Batch<R>& batch, const Shape& shape, int, double scale = 1)
         : LaneWeights<N>(batch, 1, scale), row_(size_t(batch.tags) * W), out_(N::PARTS * row_), from_(WIDE ? STEPS * row_ : 0), to_(WIDE ? STEPS * row_ : 0) {
-        const bool split = WIDE || are_blocks_faster(batch);
+        const bool split = WIDE || shape.blocks;
         for (bool transposed : {false, true}) {
             // Viterbi goes forward only.
             if (transposed && std::is_same_v<N, Tropical<R>>) break;
@@ -274,7 +274,7 @@ template <class R> class Transitions<Rows<R>, Wide<R>> : public Weights<Wide<R>>
             for (int c = 0; c < COLUMNS; ++c) top[c] = max<R>(top[c], load(ke + u * width + c * W) + e[u]);
         Vec<R> low = broadcast<R>(-E::ZERO);
         for (int c = 0; c < COLUMNS; ++c) low = min<R>(low, top[c] > E::NOTHING ? top[c] : low);
-        const int n = find_near(e, -maximum<R>(-low) - Precision<R>::NEGLIGIBLE);
+        const int n = find_near(e, minimum<R>(low) - Precision<R>::NEGLIGIBLE);
         for (int j = 0; j < n; ++j) {
             const size_t u = near_[j];
             for (int c = 0; c < COLUMNS; ++c) {
@@ -291,7 +291,7 @@ template <class R> class Transitions<Rows<R>, Wide<R>> : public Weights<Wide<R>>
     }
 
   public:
-    BCRF_NOINLINE Transitions(const Batch<R>& batch, int longest, double scale = 1)
+    BCRF_NOINLINE Transitions(const Batch<R>& batch, const Shape&, int longest, double scale = 1)
         : Weights<N>(batch, longest, scale), near_(batch.tags + 1), out_(2 * size_t(this->width)),
           sums_(batch.tags) {}
 

@@ -30,7 +30,7 @@ template <class R> class Predecessors<Rows<R>> {
             top = max<R>(top, v);
         }
         const Vec<R> most = broadcast(maximum<R>(top));
-        return int(-maximum<R>(top < most ? broadcast<R>(-infinity<R>) : -at));
+        return int(minimum<R>(top < most ? broadcast(infinity<R>) : at));
     }
 
   public:
@@ -158,14 +158,14 @@ template <class L, class R> class Viterbi {
     Vec<R> fill(const Tile<R>& tile) {
         layout_.set(tile);
         const auto lengths = layout_.lengths();
-        Vec<R> bad{};
+        Vec<R> infeasible{};
         for (int i = 0; i < tile.longest; ++i) {
             if (i % TOKENS_A_CHECK == TOKENS_A_CHECK - 1) check_signals();
             const Vec<R> top = step(tile.sequence[0], i);
-            bad = top > -infinity<R> ? bad : bad + L::live(lengths, i);
-            if (!L::IN_LANES && L::any(bad)) break;
+            infeasible = top > -infinity<R> ? infeasible : infeasible + L::has_token(lengths, i);
+            if (!L::IN_LANES && L::any(infeasible)) break;
         }
-        return bad;
+        return infeasible;
     }
 
     // Write the labelings to `tags` (N), and the scores of the tile's sequences.
@@ -178,7 +178,7 @@ template <class L, class R> class Viterbi {
             unary[k] = s.unary + size_t(s.length - 1) * s.tags;
             next[k] = tags + s.first + s.length;
         }
-        int live = 0;  // sequences that have the token; the longest come first
+        int with_token = 0;  // sequences that have the token; the longest come first
         typename L::Sums score;
         typename Predecessors<L>::Tags found{};
         for (int i = tile.longest - 1; i >= 0; --i) {
@@ -186,8 +186,8 @@ template <class L, class R> class Viterbi {
             Vec<R> arc{};
             found = predecessors_.find(tile.sequence[0].edge(i), at(i), found, L::ended(lengths, i), arc);
             R own[W] = {};
-            while (live < tile.size && i < tile.sequence[live].length) ++live;
-            for (int k = 0; k < live; ++k) {
+            while (with_token < tile.size && i < tile.sequence[with_token].length) ++with_token;
+            for (int k = 0; k < with_token; ++k) {
                 const int tag = Predecessors<L>::tag(found, k);
                 own[k] = unary[k][tag];
                 unary[k] -= layout_.tags;
@@ -201,32 +201,33 @@ template <class L, class R> class Viterbi {
 
   public:
     // longest: the most tokens of a tile.
-    Viterbi(const Batch<R>& batch, int longest)
-        : layout_(batch), vectors_(layout_.vectors), row_(size_t(vectors_) * W), k_(batch, 1), predecessors_(batch, k_),
+    Viterbi(const Batch<R>& batch, const Shape& shape, int longest)
+        : layout_(batch), vectors_(layout_.vectors), row_(size_t(vectors_) * W), k_(batch, shape, 1), predecessors_(batch, k_),
           best_(longest * row_, Fill::NONE), unary_(row_) {}
 
     // Write the best labelings to `tags` (N), and their scores (size): zeros and -inf if there is none.
     void run(const Tile<R>& tile, int* tags, R* scores) {
-        const Vec<R> bad = fill(tile);
+        const Vec<R> infeasible = fill(tile);
         double found[W] = {};
-        if (!L::all(bad)) trace(tile, tags, found);
+        if (!L::all(infeasible)) trace(tile, tags, found);
         for (int k = 0; k < tile.size; ++k) {
             const Sequence<R>& s = tile.sequence[k];
-            scores[s.index] = bad[k] > 0 ? -infinity<R> : R(found[k]);
-            if (bad[k] > 0) std::fill_n(tags + s.first, s.length, 0);
+            scores[s.index] = infeasible[k] > 0 ? -infinity<R> : R(found[k]);
+            if (infeasible[k] > 0) std::fill_n(tags + s.first, s.length, 0);
         }
     }
 };
 
 template <class R> void max_product(const Batch<R>& batch, int* tags, R* scores) {
+    const Shape shape = shape_of(batch, {Operation::MAX_PRODUCT}, 0);
     run_plan<Rows, Lanes>(
-        batch, batch.sequences(), shape_of(batch, {Operation::MAX_PRODUCT}, 0),
+        batch, batch.sequences(), shape,
         [&](auto layout, auto, const auto& tiles, char*) {
             using Layout = typename decltype(layout)::type;
             using Search = Viterbi<Layout, R>;
             for_each_tile(
                 batch, tiles, 2 * pass(batch), nullptr,
-                [&] { return Search(batch, int(largest_room<Layout>(tiles))); },
+                [&] { return Search(batch, shape, int(largest_room<Layout>(tiles))); },
                 [&](Search& search, const Tile<R>& tile, double*) { search.run(tile, tags, scores); });
         },
         nullptr);

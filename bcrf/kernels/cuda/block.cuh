@@ -5,9 +5,8 @@
 // Compile with -DBCRF_SCORE, the type of scores and results, and -DBCRF_REAL, the type of the inner
 // loops. Each is float or double.
 //
-// A ragged batch: sequence b has `lengths[b]` tokens from the flat index `starts[b]` on, and
-// `sequence_ids[i]` is the sequence of token i. The transitions of the edge from flat token i to i + 1
-// begin at i * stride; stride is 0 if all edges share them.
+// A kernel takes one struct. device.py reads its fields here, and fills them by their names. Pointers may be null where
+// a comment says so.
 #ifndef BCRF_CUDA_BLOCK_CUH
 #define BCRF_CUDA_BLOCK_CUH
 #include "../shared/precision.hh"
@@ -16,6 +15,18 @@ typedef BCRF_SCORE Score;
 typedef BCRF_REAL Real;
 
 #define KERNEL extern "C" __global__ void
+
+// The scores of a ragged batch: unary (tokens, tags), and transitions that begin at i * stride for the edge from flat
+// token i to i + 1; stride is 0 if all edges share them. Sequence b has `lengths[b]` tokens from `starts[b]` on.
+struct Batch {
+    const Score *unary, *transitions;
+    const long long* starts;
+    const int* lengths;
+    int tags;
+    long long tokens, stride;
+
+    __device__ long long matrix(long long edge) const { return stride ? edge : 0; }
+};
 
 // Aligned for doubles. Each kernel lays it out by hand.
 extern __shared__ double shared_memory[];
@@ -35,7 +46,7 @@ __device__ R add(R x, R y) {
     return x + y;
 }
 
-constexpr int WARP = 32;
+[[maybe_unused]] constexpr int WARP = 32;
 [[maybe_unused]] constexpr unsigned ALL_LANES = 0xffffffff;
 
 // Return x of another thread of the warp. A number that is a struct has its own.

@@ -6,10 +6,12 @@ CuPy compiles a .cu file at its first use, and caches the binary in ~/.cupy/kern
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
+from struct import Struct, calcsize, error
+from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -18,18 +20,23 @@ from bcrf.kernels.backend import Array
 
 SOURCES = Path(__file__).parent
 C_TYPES = {"float32": "float", "float64": "double"}
-NUMBERS: dict[str, type[np.number]] = {"int": np.int32, "int64": np.int64, "double": np.float64}
-"""NumPy's types of the numbers that kernels take."""
-NULL = np.uint64(0)
-KERNEL = re.compile(r"^KERNEL (\w+)\(([^)]*)\)", re.MULTILINE)
+CODES = {"int": "i", "long long": "q", "double": "d", "bool": "?"}
+"""C types of numbers, and their codes in a format of `struct`."""
+KERNEL = re.compile(r"^KERNEL (\w+)\(const (\w+) args\)", re.MULTILINE)
+STRUCT = re.compile(r"^struct (\w+) \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
+FIELD = re.compile(
+    r"^ {4}(?:const )?((?:unsigned |signed |long )?\w+)([ *][\w *,[\]]*?)( = \w+)?;", re.M
+)
+"""Type, names with their asterisks, and default of the fields that a line of a struct declares."""
 
 
 class Launch(NamedTuple):
     """One launch of a kernel of a .cu file.
 
     types: dtype of the scores, dtype of the inner loops. threads: threads a block.
-    shared_memory: bytes a block. args: arrays, None for a null pointer, and numbers, see `pack`.
-    width: of the matrices in registers, see registers.cuh, or 0.
+    shared_memory: bytes a block. args: arrays, None for a null pointer, and numbers, by the names
+    of the fields of the kernel's struct. width: width of the matrices in registers, see
+    registers.cuh, or 0.
     """
 
     file: str
@@ -38,7 +45,7 @@ class Launch(NamedTuple):
     blocks: int
     threads: int
     shared_memory: int
-    args: Sequence[Any]
+    args: dict[str, Any]
     width: int = 0
 
 
@@ -76,6 +83,9 @@ class Device(Protocol):
     def free(self) -> None:
         """Release cached memory."""
 
+    def empty(self, xp: ModuleType, size: int) -> Array:
+        """Return uninitialized bytes."""
+
     def address(self, array: Array) -> int:
         """Return the address of an array's first byte."""
 
@@ -109,53 +119,100 @@ def source(file: str) -> str:
     return included.sub(lambda found: source(str(path.parent / found[1])), path.read_text())
 
 
-def parameters(file: str) -> dict[str, list[str]]:
-    """Return the kernels of a .cu file with the C types of their parameters, such as "float*"."""
-    return {
-        name: [_type(parameter.replace("long long", "int64")) for parameter in listed.split(",")]
-        for name, listed in KERNEL.findall(source(f"{file}.cu"))
-    }
+def kernels(file: str) -> dict[str, str]:
+    """Return the kernels of a .cu file, and the struct that each takes."""
+    return dict(KERNEL.findall(source(f"{file}.cu")))
 
 
-def _type(parameter: str) -> str:
-    return re.sub(r"const |\w+$| ", "", parameter.strip())
+class Field(NamedTuple):
+    """A field of a struct.
+
+    c_type: type of the number, or of the numbers that a pointer points to. size: of an array, or 0.
+    """
+
+    name: str
+    c_type: str
+    is_pointer: bool
+    size: int
 
 
 @cache
-def _signature(
-    file: str, kernel: str, types: tuple[str, str]
-) -> list[tuple[type[np.number] | None, np.dtype]]:
-    """Return the dtype of each parameter, and NumPy's type of numbers unless it is a pointer."""
-    names = {"Score": types[0], "Real": types[1], "int": "int32", "double": "float64"}
-    names |= {"unsignedshort": "uint16", "signedchar": "int8", "unsignedchar": "uint8"}
-    listed = ((c_type, c_type.removesuffix("*")) for c_type in parameters(file)[kernel])
-    return [(NUMBERS.get(c_type), np.dtype(names.get(name, name))) for c_type, name in listed]
+def fields(file: str, kernel: str) -> tuple[Struct, list[Field]]:
+    """Return the layout of the struct that a kernel takes, and its fields without a default.
+
+    The fields of a nested struct stand in its place. A default is 0 or false.
+    """
+    structs = dict(STRUCT.findall(source(f"{file}.cu")))
+    found: list[Field] = []
+
+    def read(struct: str) -> str:
+        codes = "0q"  # aligns structs, which have pointers
+        for c_type, names, default in FIELD.findall(structs[struct]):
+            for name in names.split(","):
+                is_pointer = "*" in name
+                if not is_pointer and c_type in structs:
+                    codes += read(c_type)
+                elif default:
+                    codes += f"0{CODES[c_type]}{calcsize(CODES[c_type])}x"
+                else:
+                    name, _, size = name.strip(" *]").partition("[")
+                    codes += size + ("P" if is_pointer else CODES[c_type])
+                    found.append(Field(name, c_type, is_pointer, int(size or 0)))
+        return codes + "0q"
+
+    return Struct(read(kernels(file)[kernel])), found
 
 
-def pack(launch: Launch) -> list[Any]:
-    """Return the arguments of a launch in the types of the kernel's parameters.
-
-    A Python int becomes a double where the kernel takes one. CuPy would pass its bytes.
+def pack(launch: Launch, address: Callable[[Array], int]) -> bytes:
+    """Return the struct that a kernel takes. address: of an array.
 
     Raises TypeError naming the kernel and the first argument that does not fit.
     """
-    found: list[Any] = []
-    expected = _signature(launch.file, launch.kernel, launch.types)
-    for arg, (number, dtype) in zip(launch.args, expected, strict=True):
-        if number:
-            fits = type(arg) in (int, np.int64) or (number is np.float64 and type(arg) is float)
-            found.append(number(arg) if fits else arg)
+    layout, listed = _expected(launch.file, launch.kernel, launch.types)
+    args, values = launch.args, []
+    for name, dtype, size in listed:
+        arg = args[name]
+        if size:
+            values += arg
+        elif dtype is None:
+            values.append(arg)
         elif arg is None:
-            fits = True
-            found.append(NULL)
+            values.append(0)
+        elif arg.dtype == dtype:
+            values.append(arg.address if type(arg) is Part else address(arg))
         else:
-            fits = getattr(arg, "dtype", None) == dtype
-            found.append(np.uint64(arg.address) if type(arg) is Part else arg)
-        if not fits:
-            what = getattr(arg, "dtype", type(arg).__name__)
-            where = f"kernel {launch.kernel}, argument {len(found) - 1}"
-            raise TypeError(f"{where}: expected {dtype}, got {what}")
-    return found
+            raise _wrong(launch, name, dtype)
+    try:
+        return layout.pack(*values)
+    except error:
+        for field in fields(launch.file, launch.kernel)[1]:
+            if not field.is_pointer and not field.size:
+                try:
+                    Struct(CODES[field.c_type]).pack(args[field.name])
+                except error:
+                    raise _wrong(launch, field.name, field.c_type) from None
+        raise
+
+
+def _wrong(launch: Launch, name: str, expected: object) -> TypeError:
+    arg = launch.args[name]
+    what = getattr(arg, "dtype", type(arg).__name__)
+    return TypeError(f"kernel {launch.kernel}, {name}: expected {expected}, got {what}")
+
+
+@cache
+def _expected(
+    file: str, kernel: str, types: tuple[str, str]
+) -> tuple[Struct, list[tuple[str, np.dtype | None, int]]]:
+    """Return a layout, and names, dtypes of pointers and sizes of arrays of the fields."""
+    names = {"Score": types[0], "Real": types[1], "int": "int32", "long long": "int64"}
+    names |= {"double": "float64", "unsigned short": "uint16"}
+    names |= {"signed char": "int8", "unsigned char": "uint8"}
+    layout, listed = fields(file, kernel)
+    return layout, [
+        (field.name, np.dtype(names[field.c_type]) if field.is_pointer else None, field.size)
+        for field in listed
+    ]
 
 
 def options(types: tuple[str, str], width: int = 0) -> tuple[str, ...]:
@@ -182,7 +239,7 @@ class _CupyDevice:
             raise RuntimeError(
                 f"CuPy is installed but cannot use a GPU and CUDA toolkit ({error}): install a "
                 "driver and CuPy for its CUDA version, as in "
-                "pip install 'cupy-cuda12x>=13', or use the CPU (--gpu-id -1)"
+                "pip install 'cupy-cuda12x>=13', or use the CPU"
             ) from error
         if version < (11, 2):
             raise RuntimeError(
@@ -199,6 +256,9 @@ class _CupyDevice:
     def free(self) -> None:
         self._cupy.get_default_memory_pool().free_all_blocks()
 
+    def empty(self, xp: ModuleType, size: int) -> Array:
+        return xp.empty(size, dtype="uint8")
+
     def address(self, array: Array) -> int:
         return array.data.ptr
 
@@ -209,7 +269,10 @@ class _CupyDevice:
         # Registers may allow fewer threads than there are tags, at 255 a thread still 256. Kernels
         # that need a number of threads need no more.
         threads = min(launch.threads, function.max_threads_per_block)
-        function((launch.blocks,), (threads,), pack(launch), shared_mem=launch.shared_memory)
+        packed = pack(launch, self.address)
+        # CuPy passes an array of one value by value.
+        args = (np.frombuffer(packed, f"V{len(packed)}"),)
+        function((launch.blocks,), (threads,), args, shared_mem=launch.shared_memory)
 
     def _find(self, file: str, kernel: str, types: tuple[str, str], width: int) -> Any:
         key = file, kernel, types, width

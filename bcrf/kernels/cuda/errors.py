@@ -12,7 +12,7 @@ from bcrf.kernels.backend import Array
 from .gpu_batch import Batch
 
 NONE = 2**31 - 1
-PROBLEMS = "wrong tag", "not finite", "infeasible", "no token", "hole", "forbidden"
+PROBLEMS = "wrong tag", "not finite", "infeasible", "no token", "hole", "forbidden", "partial"
 """Names of the numbers of `Problem` in gold.cuh."""
 _flags: WeakKeyDictionary[Any, Array] = WeakKeyDictionary()
 """The flag of each device, int32 (1,)."""

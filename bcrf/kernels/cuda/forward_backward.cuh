@@ -25,16 +25,34 @@ __device__ inline bool is_kept(Real overlap, Real before) {
 }
 __device__ inline bool is_kept(Log, Log) { return true; }
 
+// values (2, B): the log-partition of each sequence, or with `to.entropies` its entropy. With partial gold, the second
+// row is the restriction to gold, and the other results are differences.
+// passes[b]: the passes of sequence b, 2 with partial gold; 0 if its results exceed the range of Real. Sums lack it then.
+// alpha (tokens, tags): workspace. With right (2, tokens, tags), or without gold (tokens, tags), both become factors of
+// the edge marginals, see `backward` and products.cu.
+struct Args {
+    Batch batch;
+    Matrices k;
+    Gold gold;
+    Outputs to;
+    Losses loss;
+    double *values, *workspace, *totals;  // workspace (tokens, tags) and totals (tokens,): Real or Log
+    int* passes;
+    Real *alpha, *right;
+    Score* tops;  // (tokens,): workspace
+};
+
 // The recursions on one sequence, over numbers N.
 template <class N> struct Chain {
-    Arcs<N> transitions;
-    long long first;
-    int length, tags;
-    N* alpha;     // (N, tags): workspace
-    Score* tops;  // (N,): workspace
-    N* totals;    // (N,): workspace
+    const Args& args;
+    Outputs to;
+    N *alpha, *right;   // see Args; right may be null
     N *rows, *scratch;  // in shared memory: three rows, and a number for each thread
-    N total;  // the sum of the last forward row
+    Arcs<N> transitions{args.batch, args.k, 1};
+    N* totals = (N*)args.totals;
+    const int tags = args.batch.tags, length = args.batch.lengths[blockIdx.x];
+    const long long first = args.batch.starts[blockIdx.x];
+    N total = 0;  // the sum of the last forward row
     Column column;
     Real arcs[CELLS];  // the expected arcs from this thread's tag, divided by k
 
@@ -43,7 +61,7 @@ template <class N> struct Chain {
 
     // Return the log-partition without the shifts of the scores. Add these to `shifts`.
     __device__ double forward(const Scores& scores, double& shifts) {
-        if constexpr (HELD) column.load(transitions.matrices, threadIdx.x, tags);
+        if constexpr (HELD) column.load(args.k.matrices, threadIdx.x, tags);
         LogProduct product;
         N part = 0;
         for (int j = 0; j < length; ++j) {
@@ -73,7 +91,7 @@ template <class N> struct Chain {
                 part += row(j)[t] = y;
                 if (t < tags) alpha[i * tags + t] = y;
             }
-            if (threadIdx.x == 0) tops[i] = top;
+            if (threadIdx.x == 0) args.tops[i] = top;
             sync_row();
         }
         total = sum_of(part, scratch);
@@ -83,11 +101,11 @@ template <class N> struct Chain {
         return product.log_value();
     }
 
-    // Visit each token and edge. right (N, tags), or null: with it, alpha and right become the factors
-    // of the edge marginals alpha[i, u] k[u, v] right[i + 1, v]. Add this thread's part of the entropy to
-    // `entropy`: H(last tag), and H(tag | next tag) of the other tokens. Return whether N has the range.
-    __device__ bool backward(const Scores& scores, const Outputs& to, bool sums, N* right, double& entropy) {
-        if constexpr (HELD) column.load(transitions.transposed, threadIdx.x, tags);
+    // Visit each token and edge. With `right`, alpha and right become the factors of the edge marginals
+    // alpha[i, u] k[u, v] right[i + 1, v]. Add this thread's part of the entropy to `entropy`: H(last tag), and
+    // H(tag | next tag) of the other tokens. Return whether N has the range.
+    __device__ bool backward(const Scores& scores, double& entropy) {
+        if constexpr (HELD) column.load(args.k.transposed, threadIdx.x, tags);
         N *masses = rows + 2 * size(), part = 0, weight = 0;
         bool is_precise = true;
         for (int j = length - 1; j >= 0; --j) {
@@ -99,12 +117,12 @@ template <class N> struct Chain {
             for (int t = threadIdx.x; t < size(); t += blockDim.x) {
                 const bool is_tag = t < tags;
                 const N a = is_tag ? alpha[i * tags + t] : N(0);
-                const N e = is_tag ? exponential<N>(scores(i, t), tops[i]) : N(0);
+                const N e = is_tag ? exponential<N>(scores(i, t), args.tops[i]) : N(0);
                 N beta = is_tag;
                 if (has_next) {
                     N out;
                     if constexpr (HELD) {
-                        const N head = sums ? weight * (a / totals[i]) : N(0);
+                        const N head = args.to.sums ? weight * (a / totals[i]) : N(0);
                         out = column.message(row(j + 1), to.subtract ? -head : head, arcs);
                     } else {
                         out = transitions.out(row(j + 1), i, t);
@@ -171,32 +189,30 @@ template <class N> struct Chain {
         return {total, 1};
     }
 
-    // Run a pass, or with partial gold two. Return whether N has the range. second: the distance of alpha and right of
-    // the second pass from those of the first. values: of this sequence, see `forward_backward`; the second one is
-    // `step` after it.
-    __device__ bool run(int passes, const Score* unary, const Gold& gold, Outputs to, double* sums, N* right,
-                        long long second, double* values, int step) {
+    // Run a pass, or with partial gold two. Return whether N has the range.
+    __device__ bool run(GoldKind kind) {
 #pragma unroll
         for (int v = 0; v < CELLS; ++v) arcs[v] = 0;
         bool is_precise = true;
-        for (int pass = 0; pass < passes; ++pass) {
+        for (int pass = 0; pass < (kind == PARTIAL ? 2 : 1); ++pass) {
             to.subtract = pass == 1;
-            if (!HELD && pass == 1 && right) alpha += second, right += second;
-            const Scores scores{unary, gold, to.subtract};
+            if (!HELD && pass == 1 && right) alpha += args.batch.tokens * tags, right += args.batch.tokens * tags;
+            const Scores scores{args.batch.unary, args.gold, to.subtract};
             double shifts = 0, entropy = 0;
             double value = forward(scores, shifts);
             value += shifts;
-            is_precise &= backward(scores, to, HELD && sums, right, entropy);
+            is_precise &= backward(scores, entropy);
             entropy = sum_of(entropy, (double*)scratch);
-            if (threadIdx.x == 0) values[pass * step] = to.entropies && total > 0 ? entropy : value;
+            if (threadIdx.x == 0)
+                args.values[pass * gridDim.x + blockIdx.x] = to.entropies && total > 0 ? larger(entropy, 0.0) : value;
             sync_row();
         }
         if constexpr (HELD) {
             const int t = threadIdx.x;
 #pragma unroll
             for (int v = 0; v < CELLS; ++v)
-                if (sums && is_precise && v < tags && t < tags)
-                    atomicAdd(&sums[t * tags + v], double(arcs[v] * column.k[v]));
+                if (args.to.sums && is_precise && v < tags && t < tags)
+                    atomicAdd(&args.to.sums[t * tags + v], double(arcs[v] * column.k[v]));
         }
         return is_precise;
     }

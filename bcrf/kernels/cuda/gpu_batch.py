@@ -13,7 +13,7 @@ from bcrf.lazy import lazy
 from . import device
 
 ALIGNED = 256
-"""Parts of scratch memory start at multiples of so many bytes."""
+"""Parts of scratch memory start at multiples of this many bytes."""
 NAMES = {np.dtype(name): name for name in ("float32", "float64")}
 BYTE, INT, LONG, DOUBLE = (np.dtype(name) for name in ("int8", "int32", "int64", "float64"))
 WARP = 32
@@ -43,11 +43,6 @@ class Batch:
         self.shared = transitions.ndim == 2
         self.device = device.find(unary)
 
-    @property
-    def stride(self) -> np.int64:
-        """The distance between the transitions of neighboring edges; 0 if they are shared."""
-        return np.int64(0 if self.shared else self.tags**2)
-
     @lazy
     def starts(self) -> Array:
         """The first token of each sequence, int64 (B,)."""
@@ -55,9 +50,9 @@ class Batch:
 
     @lazy
     def sequence_ids(self) -> Array:
-        """The sequence of each token, int32 (N,)."""
+        """The sequence of each token, int64 (N,)."""
         stops = self.lengths.cumsum(dtype="int64")
-        return self.xp.searchsorted(stops, self.xp.arange(self.n), side="right").astype("int32")
+        return self.xp.searchsorted(stops, self.xp.arange(self.n), side="right")
 
     def empty(self, *shape: int, dtype: Any = None) -> Array:
         """Create an uninitialized array, by default of the scores' dtype."""
@@ -68,16 +63,19 @@ class Batch:
         return self.xp.zeros(shape, dtype=dtype or self.unary.dtype)
 
     def allocate(self, size: int) -> tuple[Any, int]:
-        """Return so many uninitialized bytes, and their address."""
-        memory = self.xp.empty(size, dtype="uint8")
+        """Return uninitialized bytes, and their address."""
+        memory = self.device.empty(self.xp, size)
         return memory, self.device.address(memory)
 
-    def scratch(self, **numbers: tuple[int, np.dtype]) -> dict[str, device.Part]:
-        """Return uninitialized memory for kernels: so many numbers of a dtype, by name."""
+    def scratch(self, **numbers: tuple[int, np.dtype]) -> dict[str, Any]:
+        """Return uninitialized memory for kernels: a number of values of a dtype, by name.
+
+        None, a null pointer, for no values.
+        """
         offsets, total = _layout(tuple(numbers.values()))
         memory, start = self.allocate(total)
         return {
-            name: device.Part(memory, start + offset, *of)
+            name: device.Part(memory, start + offset, *of) if of[0] else None
             for (name, of), offset in zip(numbers.items(), offsets, strict=True)
         }
 
@@ -86,17 +84,19 @@ class Batch:
         file: str,
         kernel: str,
         blocks: int,
-        *args: Any,
+        args: dict[str, Any],
+        *,
         threads: int = 0,
         doubles: int = 0,
         real: np.dtype | None = None,
         width: int = 0,
     ) -> None:
-        """Launch a kernel of `file`.cu over so many blocks.
+        """Launch a kernel of `file`.cu over a number of blocks.
 
-        threads: threads a block, by default one a tag. doubles: shared memory, besides one double
-        for each thread. real: dtype of the inner loops, by default the dtype of the scores.
-        width: see `device.Launch`.
+        args: values of the fields of its struct, by name; further ones are ignored. The fields of
+        `Batch` in block.cuh, except for `starts`, come from this batch. threads: threads a block,
+        by default one a tag. doubles: shared memory, besides one double for each thread. real:
+        dtype of the inner loops, by default the dtype of the scores. width: see `device.Launch`.
 
         Raises ValueError if the GPU has too little shared memory for a block.
         """
@@ -111,7 +111,17 @@ class Batch:
                 f"{types[1]}, but this GPU gives a block {self.device.shared_memory}: use fewer "
                 "tags, or NumPy arrays"
             )
-        self.device.launch(device.Launch(file, kernel, types, blocks, threads, memory, args, width))
+        of_batch = {
+            "unary": self.unary,
+            "transitions": self.transitions,
+            "lengths": self.lengths,
+            "size": self.size,
+            "tags": self.tags,
+            "tokens": self.n,
+            "stride": 0 if self.shared else self.tags**2,
+        }
+        launch = device.Launch(file, kernel, types, blocks, threads, memory, of_batch | args, width)
+        self.device.launch(launch)
 
 
 def contiguous(xp: ModuleType, array: Array, dtype: np.dtype) -> Array:

@@ -1,7 +1,7 @@
-"""Lists of labelings on a GPU.
+"""Given labelings, and lists of labelings, on a GPU.
 
-Features add up there. The other kernels run on the host, over copies: they are searches, or take
-little data.
+CuPy's operations sum scores and features. The other kernels run on the host, over copies: they are
+searches, or take little data.
 """
 
 from functools import wraps
@@ -14,7 +14,22 @@ from bcrf.kernels import native
 from bcrf.kernels.backend import Array
 
 from .gpu_batch import Batch
-from .memory import Kernel, to_host
+from .memory import Kernel, to_host, within_memory
+
+
+@within_memory
+def path_scores(
+    xp: ModuleType, unary: Array, transitions: Array, lengths: Array, tags: Array
+) -> Array:
+    batch, tokens = Batch(xp, unary, transitions, lengths), xp.arange(len(tags))
+    scores = unary[tokens, tags].astype("float64")
+    # A sequence's last token has no edge.
+    edges = transitions[(*(() if batch.shared else (tokens[:-1],)), tags[:-1], tags[1:])]
+    inner = batch.sequence_ids[:-1] == batch.sequence_ids[1:]
+    scores[:-1] += xp.where(inner, edges, 0)
+    found = xp.zeros(batch.size)
+    xp.add.at(found, batch.sequence_ids, scores)
+    return found.astype(unary.dtype)
 
 
 def add_features(
@@ -22,18 +37,17 @@ def add_features(
 ) -> None:
     batch = Batch(xp, node, edge, lengths)
     with batch.device.current():
+        tokens, by_token = xp.arange(batch.n), weights.T[:, batch.sequence_ids]
+        xp.add.at(node, (xp.broadcast_to(tokens, tags.shape), tags), by_token)
+        inner = batch.sequence_ids[:-1] == batch.sequence_ids[1:]
+        pairs, of_edges = (tags[:, :-1], tags[:, 1:]), xp.where(inner, by_token[:, :-1], 0)
+        if not batch.shared:
+            xp.add.at(edge, (xp.broadcast_to(tokens[:-1], pairs[0].shape), *pairs), of_edges)
+            return
         # Shared transitions sum over the whole batch, which needs double precision.
-        sums = xp.zeros(edge.shape) if batch.shared else None
-        batch.launch(
-            *("viterbi", "add_features", min(-(-batch.n // 128), 1 << 15)),
-            xp.ascontiguousarray(tags, dtype="int32"),
-            xp.ascontiguousarray(weights, dtype=node.dtype),
-            *(batch.sequence_ids, node, sums, None if batch.shared else edge),
-            *(len(tags), np.int64(batch.n), batch.tags),
-            threads=128,
-        )
-        if sums is not None:
-            edge += sums.astype(edge.dtype)
+        sums = xp.zeros(edge.shape)
+        xp.add.at(sums, pairs, of_edges.astype("float64"))
+        edge += sums.astype(edge.dtype)
 
 
 def _on_host(kernel: Kernel) -> Kernel:

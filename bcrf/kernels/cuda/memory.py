@@ -42,7 +42,7 @@ def within_memory(kernel: Kernel) -> Kernel:
                 raise MemoryError(
                     f"the GPU has too little memory for {kernel.__name__} of {n} tokens in "
                     f"{len(named['lengths'])} sequences with {tags} tags, and for each half of the "
-                    "batch: use smaller batches, or the CPU (--gpu-id -1)"
+                    "batch: use smaller batches, or the CPU"
                 ) from error
 
     return run  # type: ignore[return-value]

@@ -1,7 +1,7 @@
 // Numbers of the recursions: Real, or Log for sequences that exceed its range.
 #ifndef BCRF_CUDA_NUMBERS_CUH
 #define BCRF_CUDA_NUMBERS_CUH
-#include "messages.cuh"
+#include "block.cuh"
 
 // A number of at least 0, as its logarithm. No product, quotient or sum with 0 is NaN: a sequence without an allowed
 // labeling has quotients 0 / 0, which are 0.
@@ -69,49 +69,45 @@ struct LogProduct {
     __device__ double log_value() const { return logs + log(product); }
 };
 
-// exp of the transitions of each edge, and messages to a tag from the row x of a neighboring token. Transitions begin
-// at edge * stride; stride is 0 if all edges share them. shifts: the largest score of each matrix.
-template <class N> struct Arcs;
-
-template <> struct Arcs<Real> {
-    const Real *matrices, *transposed;  // see prepare.cu
-    const double* shifts;
-    long long stride;
-    int tags;
-
-    __device__ long long matrix(long long edge) const { return stride ? edge : 0; }
-    __device__ double shift(long long edge) const { return shifts[matrix(edge)]; }
-    __device__ Real at(long long edge, int u, int v) const {
-        return matrices[edge * stride + (long long)u * tags + v];
-    }
-    __device__ Real in(const Real* x, long long edge, int t) const {
-        return message_in(x, matrices + edge * stride, t, tags);
-    }
-    __device__ Real out(const Real* x, long long edge, int t) const {
-        return message_out(x, matrices + edge * stride, transposed, t, tags);
-    }
+// What `prepare` sets. transposed: null if each edge has a matrix.
+struct Matrices {
+    const Real *matrices, *transposed;
+    const double *edge_shifts, *edge_lows;
 };
 
-template <> struct Arcs<Log> {
-    const Score* transitions;
+// exp of the transitions of each edge times `scale`, and messages to a tag from the row x of a neighboring token.
+template <class N> struct Arcs {
+    Batch batch;
+    Matrices of;
     double scale;
-    const double* shifts;
-    long long stride;
-    int tags;
 
-    __device__ long long matrix(long long edge) const { return stride ? edge : 0; }
-    __device__ double shift(long long edge) const { return shifts[matrix(edge)]; }
-    __device__ Log at(long long edge, int u, int v) const {
-        return Log::of(scale * transitions[edge * stride + (long long)u * tags + v] - shift(edge));
+    __device__ double shift(long long edge) const { return of.edge_shifts[batch.matrix(edge)]; }
+
+    __device__ N at(long long edge, int u, int v) const {
+        const long long cell = edge * batch.stride + (long long)u * batch.tags + v;
+        if constexpr (IS_LOG<N>)
+            return Log::of(scale * batch.transitions[cell] - shift(edge));
+        else
+            return of.matrices[cell];
     }
-    __device__ Log in(const Log* x, long long edge, int t) const {
-        Log sum = 0;
-        for (int u = 0; u < tags; ++u) sum += x[u] * at(edge, u, t);
+
+    // sum_u x[u] k[u, t]: the message to tag t from the previous token's row x.
+    __device__ N in(const N* x, long long edge, int t) const {
+        N sum = 0;
+        for (int u = 0; u < batch.tags; ++u) sum += x[u] * at(edge, u, t);
         return sum;
     }
-    __device__ Log out(const Log* x, long long edge, int t) const {
-        Log sum = 0;
-        for (int v = 0; v < tags; ++v) sum += at(edge, t, v) * x[v];
+
+    // sum_v k[t, v] x[v]: the message to tag t from the next token's row x. Adjacent threads read the columns of
+    // `transposed` together.
+    __device__ N out(const N* x, long long edge, int t) const {
+        N sum = 0;
+        if constexpr (!IS_LOG<N>)
+            if (of.transposed) {
+                for (int v = 0; v < batch.tags; ++v) sum += x[v] * of.transposed[(long long)v * batch.tags + t];
+                return sum;
+            }
+        for (int v = 0; v < batch.tags; ++v) sum += at(edge, t, v) * x[v];
         return sum;
     }
 };

@@ -9,13 +9,13 @@ struct Outputs {
     int tags;
     Score *marginals, *each;  // (N, tags) and (N, tags, tags)
     double* sums;             // (tags, tags): the sum of the edge marginals
-    Score* pairs;             // (N, n): marginals of tag heads[m] at a token and tails[m] at the next
+    Score* pairs;             // (N, n_pairs): marginals of tag heads[m] at a token and tails[m] at the next
     const int *heads, *tails;
-    int n;
+    int n_pairs;
     bool entropies;
-    bool subtract;  // subtract the marginals from what is there: of the potentials minus their restriction to gold
+    bool subtract = false;  // subtract the marginals from what is there, those of the potentials
 
-    __device__ bool has_edges() const { return each || sums || entropies || n > 0; }
+    __device__ bool has_edges() const { return each || sums || entropies || n_pairs > 0; }
 
     __device__ void put(Score& x, Score p) const { x = subtract ? x - p : p; }
 
@@ -39,8 +39,8 @@ struct Outputs {
                 if (entropies) visit(u, v, p);
             }
         }
-        for (int m = threadIdx.x; m < n; m += blockDim.x)
-            pairs[i * n + m] = Score(q(heads[m], tails[m]));
+        for (int m = threadIdx.x; m < n_pairs; m += blockDim.x)
+            pairs[i * n_pairs + m] = Score(q(heads[m], tails[m]));
     }
 
     // Write the zeros of a sequence's last token, which has no edge.
@@ -48,7 +48,7 @@ struct Outputs {
         const long long cells = (long long)tags * tags;
         for (long long c = threadIdx.x; c < cells && each && !subtract; c += blockDim.x)
             each[i * cells + c] = 0;
-        for (int m = threadIdx.x; m < n; m += blockDim.x) pairs[i * n + m] = 0;
+        for (int m = threadIdx.x; m < n_pairs; m += blockDim.x) pairs[i * n_pairs + m] = 0;
     }
 };
 

@@ -1,12 +1,12 @@
 """Kernel inputs of a batch: what its sequences share, and its gold annotation."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from bcrf.kernels.backend import Array, Edges
+from bcrf.kernels.backend import Array, Edges, Result
 
-from .device import Part
+from .errors import error_flag
 from .gpu_batch import BYTE, DOUBLE, INT, LONG, Batch, contiguous
 
 COLUMN_BYTES = 256
@@ -23,39 +23,22 @@ def held_width(batch: Batch, real: np.dtype | None = None) -> int:
     return width if batch.n > 0 and batch.shared and fits else 0
 
 
-class Prepared(NamedTuple):
-    """What all sequences of a batch share, see prepare.cu.
-
-    passes: 0 for sequences that exceed the range of the inner loops. parts: further scratch.
-    """
-
-    starts: Part
-    passes: Part
-    counter: Part
-    values: Part
-    transposed: Part | None
-    edge_shifts: Part
-    edge_lows: Part
-    matrices: Part
-    sums: Part | None
-    parts: dict[str, Part]
-
-
 def prepare(
     batch: Batch,
     edges: Edges,
     scale: float = 1.0,
     real: np.dtype | None = None,
     **parts: tuple[int, np.dtype],
-) -> Prepared:
+) -> dict[str, Any]:
     """Launch `prepare`, which replaces a dozen array operations.
 
-    scale: 0 for the transitions themselves, 0 where they are forbidden.
-    parts: further scratch memory, see `Batch.scratch`.
+    Return arguments of the next kernels: what all sequences share, see prepare.cu, `values` of both
+    passes, and `parts`, further scratch memory, see `Batch.scratch`. scale: 0 for the transitions
+    themselves, 0 where they are forbidden.
     """
     tags, cells, real = batch.tags, batch.transitions.size, real or batch.unary.dtype
     rows = cells // tags**2
-    scratch = batch.scratch(
+    args = batch.scratch(
         starts=(0 if batch.steps else batch.size, LONG),
         passes=(batch.size, INT),
         counter=(1, INT),
@@ -64,39 +47,41 @@ def prepare(
         edge_shifts=(rows, DOUBLE),
         edge_lows=(rows, DOUBLE),
         matrices=(cells, real),
-        sums=(tags**2, DOUBLE),
+        sums=(tags**2 if edges == "sum" else 0, DOUBLE),
         **parts,
     )
-    shared: dict[str, Any] = {name: scratch.pop(name) for name in Prepared._fields[:-1]}
-    if not batch.shared:
-        shared["transposed"] = None
-    if edges != "sum":
-        shared["sums"] = None
-    computed = None if batch.steps else shared["starts"]
-    shared["starts"] = computed or batch.starts
-    found = Prepared(**shared, parts=scratch)
     batch.launch(
-        *("prepare", "prepare", 1 + min(rows, 1 << 15), batch.lengths, computed),
-        *(found.passes, found.counter, found.sums, batch.transitions, found.matrices),
-        *(found.transposed, found.edge_shifts, found.edge_lows, batch.size, rows, tags, scale),
+        *("prepare", "prepare", 1 + min(rows, 1 << 15), args | {"rows": rows, "scale": scale}),
         threads=256,
         real=real,
     )
-    return found
+    return args | {"starts": args["starts"] or batch.starts}
 
 
-def edge_arrays(batch: Batch, edges: Edges) -> tuple[Array | None, Array | None]:
-    """Return arrays for the marginals of each edge and for their sums, None if not asked for."""
-    each = batch.empty(batch.n, batch.tags, batch.tags) if edges == "each" else None
+def result_arrays(batch: Batch, edges: Edges, marginals: bool = True) -> dict[str, Any]:
+    """Return arguments: the arrays of a `Result`, and of what a kernel may have besides."""
     # Without a sequence, no kernel sets the sums.
     create = batch.empty if batch.size else batch.zeros
-    return each, create(batch.tags, batch.tags) if edges == "sum" else None
+    n, tags = batch.n, batch.tags
+    return {
+        "value": batch.empty(batch.size),
+        "marginals": batch.empty(n, tags) if marginals else None,
+        "each": batch.empty(n, tags, tags) if edges == "each" else None,
+        "edges": create(tags, tags) if edges == "sum" else None,
+        "errors": error_flag(batch),
+        **{"pairs": None, "heads": None, "tails": None, "n_pairs": 0, "entropies": False},
+    }
 
 
-def gold_arrays(batch: Batch, gold: Array | None) -> tuple[Array | None, Array | None]:
-    """Return gold as tags, int32 (N,), or as allowed tags, int8 (N, T). The other one is None."""
-    if gold is None:
-        return None, None
-    if gold.dtype == bool:
-        return None, contiguous(batch.xp, gold, gold.dtype).view(BYTE)
-    return contiguous(batch.xp, gold, INT), None
+def as_result(args: dict[str, Any]) -> Result:
+    """Return the result of the kernels that have these arguments."""
+    edges = args["edges"] if args["each"] is None else args["each"]
+    return Result(args["value"], args["marginals"], edges)
+
+
+def gold_arrays(batch: Batch, gold: Array | None) -> dict[str, Array | None]:
+    """Return arguments: gold as tags, int32 (N,), or as allowed tags, int8 (N, T), or neither."""
+    if gold is not None and gold.dtype == bool:
+        allowed = contiguous(batch.xp, gold, gold.dtype).view(BYTE)
+        return {"gold": None, "allowed": allowed}
+    return {"gold": None if gold is None else contiguous(batch.xp, gold, INT), "allowed": None}

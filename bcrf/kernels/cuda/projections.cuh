@@ -61,8 +61,26 @@ __device__ void team_sums(R& x, R& y, R* scratch) {
 struct Options {
     int n_iter;
     double relaxation, tolerance;  // 0: estimate it; negative: run all iterations
-    int rule, lower;
+    int rule, lower;               // rule: see projection::Unary
     double scale;
+};
+
+// With partial gold, `to` is the difference between the potentials and their restriction to gold, and values (2, B)
+// both bounds. Without -DBCRF_WIDTH, left (tokens, tags), or with gold (2, tokens, tags), and f become the factors of
+// the sums in `to`: see `finish` and products.cu. left may be null.
+// passes[b]: the passes of sequence b, 2 with partial gold; 0 if Real lacks the range, or no labeling is allowed.
+// Sums lack it then.
+struct Args {
+    Batch batch;
+    Matrices k;
+    Gold gold;
+    Outputs to;
+    Losses loss;
+    Options options;
+    double *values, *workspace;  // workspace (3 tags + 1, tokens): Log
+    int* passes;
+    Real *factors, *left;  // factors: see `bregman`
+    int capacity;
 };
 
 __device__ inline bool holds(Real f, Real g) {
@@ -93,16 +111,17 @@ template <class N> struct Projections {
     using Plain = decltype(plain(N()));
     using Sum = decltype(N() * 1.0);
 
-    Arcs<N> transitions;
-    const double* edge_lows;
-    long long first;
-    int length, tags;
-    Options options;
+    const Args& args;
     N *e, *f, *g;     // (length, size()): exp(unary) and the factors
     N* totals;        // (length,): the sums of the arcs out of each token
     N* rows;          // in shared memory: two rows for each team
     double* scratch;  // in shared memory: a double for each thread
-    int team, lane;
+    Outputs to = args.to;
+    const Options options = args.options;
+    const int tags = args.batch.tags, length = args.batch.lengths[blockIdx.x];
+    const long long first = args.batch.starts[blockIdx.x];
+    Arcs<N> transitions{args.batch, args.k, options.scale};
+    const int team = HELD ? threadIdx.x / TEAM : 0, lane = HELD ? threadIdx.x % TEAM : threadIdx.x;
     Column column_in, column_out;
     Real arcs[PART];  // the expected arcs from tag `lane` to this team's part of the tags, divided by k
 
@@ -138,6 +157,12 @@ template <class N> struct Projections {
         }
     }
 
+    // Call visit(t, here) for the tags of token j that this thread takes, below `stop`; here: the cell of its row.
+    template <class Visit>
+    __device__ void for_tags(int j, int stop, Visit visit) const {
+        for (int t = lane; t < stop; t += lanes()) visit(t, (long long)j * size() + t);
+    }
+
     // Set e. Add the shifts to `value`. Return whether the scores have too large a range.
     __device__ bool exponentiate(const Scores& scores, double& value) {
         bool is_wide = false;
@@ -146,16 +171,16 @@ template <class N> struct Projections {
             for (int t = lane; t < tags && t < stop; t += lanes()) top = larger(top, scores(first + j, t));
             top = team_reduce<Score>(top, (Score*)scratch, larger<Score>);
             if (top == -infinity()) top = 0;
-            for (int t = lane; t < stop; t += lanes()) {
+            for_tags(j, stop, [&](int t, long long here) {
                 const Score x = t < tags ? scores(first + j, t) : Score(-infinity());
-                e[(long long)j * size() + t] = exponential<N>(x, top, options.scale);
+                e[here] = exponential<N>(x, top, options.scale);
                 if (x < low && x > -infinity()) low = x;
-            }
+            });
             low = -team_reduce<Score>(-low, (Score*)scratch, larger<Score>);
             if (!stop) return;
             const bool is_last = j + 1 == length;
             const double range = low < top ? (double(top) - low) * options.scale : 0;
-            if (!IS_LOG<N> && (is_last ? 0 : edge_lows[transitions.matrix(first + j)]) - range < -Limits::MAX_RANGE)
+            if (!IS_LOG<N> && (is_last ? 0 : args.k.edge_lows[args.batch.matrix(first + j)]) - range < -Limits::MAX_RANGE)
                 is_wide = true;
             if (lane == 0) value += top * options.scale + (is_last ? 0 : transitions.shift(first + j));
         });
@@ -183,18 +208,14 @@ template <class N> struct Projections {
     __device__ int prune() {
         int cleared = 0;
         for (int j = team; j < length; j += TEAMS)
-            for (int t = lane; t < tags; t += lanes()) {
-                const long long here = (long long)j * size() + t;
+            for_tags(j, tags, [&](int t, long long here) {
                 const bool dead = e[here] > 0 && !(has_in(j, t) && has_out(j, t));
                 f[here] = dead ? N(0) : e[here];
                 cleared |= dead;
-            }
+            });
         __syncthreads();
         for (int j = team; j < length; j += TEAMS)
-            for (int t = lane; t < tags; t += lanes()) {
-                const long long here = (long long)j * size() + t;
-                e[here] = f[here];
-            }
+            for_tags(j, tags, [&](int, long long here) { e[here] = f[here]; });
         return largest_of(cleared, (int*)scratch);
     }
 
@@ -213,13 +234,12 @@ template <class N> struct Projections {
         bool is_empty = false;
         for_each_token(0, 1, length, [&](int j, int stop) {
             N total = 0;
-            for (int t = lane; t < stop; t += lanes()) {
-                const long long here = (long long)j * size() + t;
+            for_tags(j, stop, [&](int, long long here) {
                 const N x = e[here], root = sqrt(x);
                 total += x;
                 f[here] = j + 1 == length ? x : root;
                 g[here] = j == 0 ? x : root;
-            }
+            });
             total = team_sum(total, (N*)scratch);
             if (stop && !(total > 0)) is_empty = true;
         });
@@ -237,13 +257,13 @@ template <class N> struct Projections {
             Plain total_gap = 0;
             // Rounding errors of huge logarithms cancel in normalized arcs.
             N all_in = 0, all_out = 0;
-            for (int t = lane; IS_LOG<N> && t < tags && t < stop; t += lanes()) {
-                const long long here = (long long)j * size() + t;
-                all_in += f[here] * sum_in(j, t), all_out += g[here] * sum_out(j, t);
+            if (IS_LOG<N>) {
+                for_tags(j, stop, [&](int t, long long here) {
+                    all_in += f[here] * sum_in(j, t), all_out += g[here] * sum_out(j, t);
+                });
+                team_sums(all_in, all_out, (N*)scratch);
             }
-            if (IS_LOG<N>) team_sums(all_in, all_out, (N*)scratch);
-            for (int t = lane; t < stop; t += lanes()) {
-                const long long here = (long long)j * size() + t;
+            for_tags(j, stop, [&](int t, long long here) {
                 const N in = sum_in(j, t), out = sum_out(j, t);
                 N ft = f[here], gt = g[here], square;
                 if (IS_LOG<N>) ft = ft / all_in, gt = gt / all_out;
@@ -253,12 +273,9 @@ template <class N> struct Projections {
                 ft = ft * h, gt = gt * h;
                 sum_f += ft * in, sum_g += gt * out, total_gap += gap;
                 f[here] = ft, g[here] = gt;
-            }
+            });
             team_sums(sum_f, sum_g, (N*)scratch);
-            for (int t = lane; t < stop; t += lanes()) {
-                const long long here = (long long)j * size() + t;
-                f[here] = f[here] / sum_f, g[here] = g[here] / sum_g;
-            }
+            for_tags(j, stop, [&](int, long long here) { f[here] = f[here] / sum_f, g[here] = g[here] / sum_g; });
             if (!measured) return;
             total_gap = team_sum(total_gap, (Plain*)scratch);
             if (stop) largest = larger(largest, total_gap);
@@ -269,7 +286,7 @@ template <class N> struct Projections {
     // Set the result of each tag, or subtract it, and add to `value` the tokens' part of the dual
     // value. left (N, tags), or null: the factors of the edge marginals left[i, u] k[u, v] f[i + 1, v].
     // Return whether N lacks the range.
-    __device__ bool finish(const Outputs& to, N* left, bool lower, double& value) {
+    __device__ bool finish(N* left, bool lower, double& value) {
         using bcrf::projection::CHAIN;
         using bcrf::projection::MEAN;
         const double low = 1 / double(Limits::MAX_FACTOR);
@@ -277,25 +294,24 @@ template <class N> struct Projections {
         bool out_of_range = false;
         for_each_token(0, 1, length, [&](int j, int stop) {
             const bool is_first = j == 0, is_last = j + 1 == length;
-            const long long row = (long long)j * size();
             Sum z_in = 0, z_out = 0;
             double scale = -infinity();
             N most = 0;
-            int best = 0;
-            for (int t = lane; t < stop; t += lanes()) {
-                const N ft = f[row + t], gt = g[row + t], by = sum_out(j, t);
-                const N in = is_first ? is_last ? e[row + t] : gt * by : ft * sum_in(j, t);
+            long long best = (long long)j * size();
+            for_tags(j, stop, [&](int t, long long here) {
+                const N ft = f[here], gt = g[here], by = sum_out(j, t);
+                const N in = is_first ? is_last ? e[here] : gt * by : ft * sum_in(j, t);
                 const N out = is_last ? in : gt * by;
                 masses_in[t] = in, masses_out[t] = out;
                 z_in += in, z_out += out;
-                if (in + out > most) most = in + out, best = t;
-                if (e[row + t] > 0 && !is_first && !is_last)
+                if (in + out > most) most = in + out, best = here;
+                if (e[here] > 0 && !is_first && !is_last)
                     out_of_range |= !holds(ft, gt) || (options.rule == CHAIN && !is_normal(by));
-            }
+            });
             team_sums(z_in, z_out, (Sum*)scratch);
             // f g is e up to a scale. N may have lost the factors of a tag of little mass.
-            if (!(team_reduce<N>(most, (N*)scratch, larger<N>) != most) && stop && e[row + best] > 0)
-                scale = log_of(e[row + best]) - log_of(f[row + best]) - log_of(g[row + best]);
+            if (!(team_reduce<N>(most, (N*)scratch, larger<N>) != most) && stop && e[best] > 0)
+                scale = log_of(e[best]) - log_of(f[best]) - log_of(g[best]);
             scale = team_reduce<double>(scale, scratch, larger<double>);
             if (!stop) return;
             // A projection normalizes the arcs around its token. No projection may have reached the
@@ -308,16 +324,16 @@ template <class N> struct Projections {
                     if (!is_first || is_last) value += log_of(z_in);
                 }
             }
-            for (int t = lane; t < tags; t += lanes()) {
+            for_tags(j, tags, [&](int t, long long here) {
                 const double flow_in = plain(masses_in[t] / z_in), flow_out = plain(masses_out[t] / z_out);
                 if constexpr (!IS_LOG<N>)
-                    if (left) left[(first + j) * tags + t] = g[row + t] / z_out;
+                    if (left) left[(first + j) * tags + t] = g[here] / z_out;
                 Score& x = to.marginals[(first + j) * tags + t];
                 if (options.rule == CHAIN)
                     x = chain_score(j, t, z_out, is_last ? flow_in : flow_out);
                 else
                     to.put(x, Score(options.rule == MEAN ? (flow_in + flow_out) / 2 : flow_out));
-            }
+            });
         });
         return out_of_range;
     }
@@ -335,7 +351,7 @@ template <class N> struct Projections {
         return Score(bcrf::projection::chain_score(score, log(flow)) - shift);
     }
 
-    __device__ void visit_edges(const Outputs& to) const {
+    __device__ void visit_edges() const {
         for (int j = 0; j < length; ++j) {
             const N *here = g + (long long)j * size(), *next = f + (long long)(j + 1) * size();
             if (j + 1 == length)
@@ -348,22 +364,22 @@ template <class N> struct Projections {
         }
     }
 
-    // Add sign times the arcs to the sums of this thread.
-    __device__ void add_arcs(Real sign) {
+    // Add the arcs to the sums of this thread, or subtract them.
+    __device__ void add_arcs() {
         for (int j = 0; j + 1 < length && lane < tags; ++j) {
-            const Real head = sign * g[j * WIDTH + lane] / totals[j];
+            const Real arc = g[j * WIDTH + lane] / totals[j], head = to.subtract ? -arc : arc;
             const Real* next = f + (j + 1) * WIDTH + team * PART;
 #pragma unroll
             for (int v = 0; v < PART; ++v) arcs[v] += head * next[v];
         }
     }
 
-    __device__ void flush(double* sums) const {
+    __device__ void flush() const {
 #pragma unroll
         for (int v = 0; v < PART; ++v) {
-            const int to = team * PART + v;
-            if (lane < tags && to < tags)
-                atomicAdd(&sums[lane * tags + to], double(arcs[v] * transitions.transposed[to * tags + lane]));
+            const int tag = team * PART + v;
+            if (lane < tags && tag < tags)
+                atomicAdd(&args.to.sums[lane * tags + tag], double(arcs[v] * args.k.transposed[tag * tags + lane]));
         }
     }
 
@@ -396,12 +412,12 @@ template <class N> struct Projections {
         return value;
     }
 
-    // Run all steps. Return the value of the bound of one pass. is_failed: N lacks the range, or
-    // no labeling is allowed.
-    __device__ double run(const Scores& scores, const Outputs& to, N* left, bool sums, bool lower,
-                          bool& is_failed) {
+    // Run all steps of a pass. Return the value of its bound. is_failed: N lacks the range, or no labeling is allowed.
+    __device__ double run(N* left, bool& is_failed) {
+        // The bounds of the two values keep the loss from being negative.
+        const bool lower = options.lower || to.subtract;
         double value = 0;
-        int bad = exponentiate(scores, value);
+        int bad = exponentiate({args.batch.unary, args.gold, to.subtract}, value);
         bool changed = true;
         for (int round = 0; round < LOCAL_PRUNINGS && changed; ++round) {
             __syncthreads();
@@ -420,13 +436,13 @@ template <class N> struct Projections {
             if (state.update(k, found, options.relaxation, options.tolerance)) break;
         }
         __syncthreads();
-        bad = finish(to, left, lower, value);
+        bad = finish(left, lower, value);
         is_failed = largest_of(bad, (int*)scratch);
         if (is_failed) return 0;
         if (lower && length > 1) value += lower_bound();
         if constexpr (HELD)
-            if (sums) add_arcs(to.subtract ? -1 : 1);
-        if (to.has_edges()) visit_edges(to);
+            if (args.to.sums) add_arcs();
+        if (to.has_edges()) visit_edges();
         return sum_of(value, scratch);
     }
 };

@@ -6,14 +6,13 @@ import numpy as np
 
 from bcrf.kernels.backend import UNARIES, Array, BregmanOptions, Edges, Result
 
-from .errors import error_flag
 from .gpu_batch import DOUBLE, WARP, Batch
 from .memory import within_memory
-from .prepare import edge_arrays, gold_arrays, held_width, prepare
+from .prepare import as_result, gold_arrays, held_width, prepare, result_arrays
 from .products import add_products
 
 THREADS = 128
-"""THREADS of bregman.cu: the threads of a block with matrices in registers."""
+"""THREADS of projections.cuh: the threads of a block with matrices in registers."""
 
 
 @within_memory
@@ -57,57 +56,45 @@ def project(
     row = max((3 * columns + 1) * real.itemsize // 8 + 1, 3 * tags + 1)
     # Factors of edge marginals; of both passes, if gold may be partial.
     passes = (1 if gold is None else 2) if edges == "sum" and not width else 0
-    found = prepare(
+    args = prepare(
         *(batch, edges, options.scale, real),
         workspace=(row * n, DOUBLE),
         factors=(n * (2 + passes) * tags + n if passes else 0, real),
         left=(n * passes * tags, real),
     )
-    unary, value = batch.empty(n, tags), batch.empty(size)
-    each, total = edge_arrays(batch, edges)
-    values = found.values
-    workspace, factors, first = found.parts.values()
-    left = right = None
-    if passes:
-        left, capacity = first, 0
-        right = factors._replace(address=factors.address + 2 * n * tags * real.itemsize)
+    args |= result_arrays(batch, edges) | gold_arrays(batch, gold)
+    if args["left"]:
+        capacity, right = 0, args["factors"].address + 2 * n * tags * real.itemsize
+        args["right"] = args["factors"]._replace(address=right)
     else:
-        factors, capacity = workspace.view(real), factor_capacity(batch, width, real)
-    annotation = gold_arrays(batch, gold)
-    numbers = (
-        *(options.n_iter, float(options.relaxation or 0)),
-        -1.0 if options.tolerance is None else float(options.tolerance),
-        *(UNARIES.index(options.unary), int(options.bound == "lower"), float(options.scale)),
-    )
+        workspace, capacity = args["workspace"], factor_capacity(batch, width, real)
+        args["factors"] = workspace and workspace.view(real)
+    args |= {
+        "n_iter": options.n_iter,
+        "relaxation": float(options.relaxation or 0),
+        "tolerance": -1.0 if options.tolerance is None else float(options.tolerance),
+        "rule": UNARIES.index(options.unary),
+        "lower": int(options.bound == "lower"),
+        "scale": float(options.scale),
+        "capacity": capacity,
+    }
     batch.launch(
-        *("bregman", "bregman", size, batch.unary, found.matrices, found.transposed),
-        *(found.edge_shifts, found.edge_lows, found.starts, batch.lengths, *annotation),
-        *(factors, left, unary, each, found.sums, values, found.passes),
-        *(*numbers, capacity),
-        *(n, tags, batch.stride),
+        *("projections", "bregman", size, args),
         threads=THREADS if width else columns,
         doubles=_factor_bytes(columns, width, real, capacity) // 8,
         real=real,
         width=width,
     )
-    add_products(batch, found, left, right, real)
-    batch.launch(
-        *("log_space_bregman", "finish", size, batch.unary, batch.transitions, found.starts),
-        *(batch.lengths, *annotation, values, found.passes, found.edge_shifts),
-        *(workspace, value, unary, each, found.sums),
-        *(total, error_flag(batch), found.counter, *numbers),
-        *(n, tags, batch.stride),
-        doubles=2 * tags,
-        real=real,
-    )
-    return Result(value, unary, total if each is None else each)
+    add_products(batch, args, real)
+    batch.launch("projections_log", "finish", size, args, doubles=2 * tags, real=real)
+    return as_result(args)
 
 
 def factor_capacity(batch: Batch, width: int, real: np.dtype) -> int:
     """Return how many tokens of a sequence have their factors in shared memory.
 
     The host may not know the longest sequence. Four times the mean covers most corpora. Two blocks
-    share a multiprocessor, whose memory is that of a block and 1 KiB; CUDA takes 1 KiB of each.
+    share a multiprocessor, which has the memory of a block and 1 KiB; CUDA takes 1 KiB of each.
     width: see `held_width`.
     """
     columns = width or batch.tags

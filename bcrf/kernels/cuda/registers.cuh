@@ -5,7 +5,7 @@
 // Without it, WIDTH is 0: the matrices stay in memory.
 #ifndef BCRF_CUDA_REGISTERS_CUH
 #define BCRF_CUDA_REGISTERS_CUH
-#include "messages.cuh"
+#include "block.cuh"
 
 #ifdef BCRF_WIDTH
 constexpr int WIDTH = BCRF_WIDTH, CELLS = WIDTH;

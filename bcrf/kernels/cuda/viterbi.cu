@@ -1,15 +1,24 @@
-// The Viterbi algorithm, and the scores and features of labelings.
+// The Viterbi algorithm.
 #include "block.cuh"
 
-// One block a sequence. backpointers (N, tags): a workspace, the best previous tag of each tag. best (N,): the best
-// labeling. In a tie, the lowest tag wins, from the last token to the first. NaN wins: if the potentials contain
-// it, the score of the labeling is NaN.
+// backpointers (tokens, tags): a workspace, the best previous tag of each tag. best (tokens,): the best labeling. scores
+// (B,): -inf if it uses a forbidden tag or transition.
+struct Args {
+    Batch batch;
+    unsigned short* backpointers;
+    int* best;
+    Score* scores;
+};
+
+// One block a sequence. In a tie, the lowest tag wins, from the last token to the first. NaN wins: if the potentials
+// contain it, the score of the labeling is NaN.
 // shared memory: two rows of tags.
-KERNEL max_product(const Score* unary, const Score* transitions, const long long* starts,
-                   const int* lengths, unsigned short* backpointers, int* best, int tags,
-                   long long stride) {
-    const int length = lengths[blockIdx.x];
-    const long long first = starts[blockIdx.x];
+KERNEL max_product(const Args args) {
+    const Score *unary = args.batch.unary, *transitions = args.batch.transitions;
+    const int tags = args.batch.tags;
+    const long long stride = args.batch.stride;
+    const int length = args.batch.lengths[blockIdx.x];
+    const long long first = args.batch.starts[blockIdx.x];
     Score *rows = (Score*)shared_memory, *last = rows;
     for (int k = 0; k < length; ++k) {
         const Score *previous = last, *w = transitions + (first + k - 1) * stride;
@@ -24,57 +33,24 @@ KERNEL max_product(const Score* unary, const Score* transitions, const long long
                 if (x > score || x != x) score = x, tag = u;
                 top = larger(top, previous[u]);
             }
-            backpointers[(first + k) * tags + t] = tag;
+            args.backpointers[(first + k) * tags + t] = tag;
             // Without the largest score of the previous row, scores stay small, and so precise.
             last[t] += top > -infinity() ? score - top : score;
         }
         __syncthreads();
     }
-    if (threadIdx.x || length == 0) return;
+    if (threadIdx.x) return;
     int tag = 0;
-    for (int t = 1; t < tags; ++t)
+    double total = 0;
+    for (int t = 1; t < tags && length; ++t)
         if (last[t] > last[tag] || last[t] != last[t]) tag = t;
     for (long long i = first + length - 1; i >= first; --i) {
-        best[i] = tag;
-        if (i > first) tag = backpointers[i * tags + tag];
+        args.best[i] = tag;
+        total += unary[i * tags + tag];
+        if (i == first) break;
+        const int before = args.backpointers[i * tags + tag];
+        total += transitions[(i - 1) * stride + before * tags + tag];
+        tag = before;
     }
-}
-
-// Score one labeling per sequence; -inf if it uses a forbidden tag or transition. One block a
-// sequence.
-KERNEL path_scores(const Score* unary, const Score* transitions, const long long* starts,
-                   const int* lengths, const int* path, Score* scores, int tags, long long stride) {
-    const int length = lengths[blockIdx.x];
-    const long long first = starts[blockIdx.x];
-    double total = 0;
-    for (int k = threadIdx.x; k < length; k += blockDim.x) {
-        const long long i = first + k;
-        total += unary[i * tags + path[i]];
-        if (k + 1 < length) total += transitions[i * stride + path[i] * tags + path[i + 1]];
-    }
-    total = sum_of(total, shared_memory);
-    if (threadIdx.x == 0) scores[blockIdx.x] = total;
-}
-
-// Add the features of n labelings (n, N), weighted (B, n), to unary (N, tags), and edge features to
-// sums (tags, tags) for shared transitions, else to each (N, tags, tags). The other one is null. One
-// thread a token.
-KERNEL add_features(const int* labelings, const Score* weights, const int* sequence_ids, Score* unary,
-                    double* sums, Score* each, int n, long long tokens, int tags) {
-    const long long threads = (long long)gridDim.x * blockDim.x;
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < tokens; i += threads) {
-        const bool is_last = i + 1 == tokens || sequence_ids[i + 1] != sequence_ids[i];
-        for (int k = 0; k < n; ++k) {
-            const Score weight = weights[(long long)sequence_ids[i] * n + k];
-            const int* path = labelings + k * tokens + i;
-            if (weight == 0) continue;
-            unary[i * tags + path[0]] += weight;
-            if (is_last) continue;
-            const long long pair = (long long)path[0] * tags + path[1];
-            if (sums)
-                atomicAdd(&sums[pair], double(weight));
-            else
-                each[i * tags * tags + pair] += weight;
-        }
-    }
+    args.scores[blockIdx.x] = Score(total);
 }

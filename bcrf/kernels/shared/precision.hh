@@ -112,6 +112,33 @@ struct HildrethLimits {
     static constexpr int MOST_SWEEPS = 1000;
 };
 
+// The online learner of sparse chains.
+struct LearnerLimits {
+    // The learner has diverged when the absolute scores of a sequence sum to this: the spacing of floats is then larger
+    // than any step.
+    static constexpr float DIVERGED = 1e12f;
+    // A step skips rows whose gradient has no larger component. Late in training most tokens are certain and have
+    // gradients near 0, whose updates would take most of the time.
+    static constexpr double NEGLIGIBLE_GRADIENT = 1e-4;
+    // Decay multiplies one scale in place of all weights. Below this scale, the weights take it: floats then still have
+    // room for larger ones.
+    static constexpr double LEAST_SCALE = 1e-2;
+};
+
+// Posteriors of streams, in double.
+struct StreamLimits {
+    // The largest absolute score of a transition whose exponential multiplies messages.
+    static constexpr double MOST_SCORE = 200;
+    // The smallest sum of such products. A message that double has lost is below 1e-308, and its product below 1e-221:
+    // beside 1e-190, this is smaller than the rounding error.
+    static constexpr double LEAST_SUM = 1e-190;
+};
+
+struct NormalizationLimits {
+    // Layer normalization of the compiled CNN adds this to a variance, as Thinc does.
+    static constexpr float LEAST_VARIANCE = 1e-8f;
+};
+
 }  // namespace bcrf
 
 #endif

@@ -9,12 +9,16 @@ counted. Relations, events, attributes, normalizations and notes are left out, a
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bcrf.io.json_objects import Item, Problem
 from bcrf.io.text import CorpusError, check_text
+from spacy_bcrf.corpora.reading import Reading
 from spacy_bcrf.corpora.record import Record
+from spacy_bcrf.corpora.sample import Sample
 
 from . import jsonl
 
@@ -32,6 +36,17 @@ def find_annotations(path: Path) -> list[Path]:
     below = [file for file in path.rglob("*") if file.suffix in (".ann", ".txt")]
     found = {file.with_suffix(".ann") for file in below if not file.name.startswith(".")}
     return sorted(found) if any(file.exists() for file in found) else []
+
+
+def read(sample: Sample, reading: Reading) -> Iterator[Record]:
+    """Yield the record of one of a pair of files, none for a text without annotation."""
+    path = sample.path
+    if not path.with_suffix(".ann").exists():
+        reading.counts.ignored["text without .ann"] += 1
+        return
+    item = read_document(path, reading.counts.others)
+    read_one = partial(read_record, known_labels=reading.labels)
+    yield from reading.read_items([item], read_one, jsonl.count_spans)
 
 
 def read_document(path: Path, left_out: Counter[str]) -> Item:

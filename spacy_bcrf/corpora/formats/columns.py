@@ -4,22 +4,223 @@ CoNLL-2000, CoNLL-2003, WNUT-17, JNLPBA and Universal NER (.iob2) are in this fo
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from bcrf.io.text import CorpusError, Line
+from spacy_bcrf.annotation.tag_forms import MISSING, STANDARD, find_form
+from spacy_bcrf.corpora.reading import Reading
+from spacy_bcrf.corpora.record import Record
+from spacy_bcrf.corpora.sample import (
+    DOCUMENT,
+    MOST_BAD,
+    Sample,
+    find_separator,
+    is_row,
+    split_row,
+)
 from spacy_bcrf.corpora.sentence import OnMalformed, Sentence, align, raise_error
+from spacy_bcrf.corpora.tagged_sentences import make_records, scan_rows, skip_sentence
 
-# `-DOCSTART-` of CoNLL-2003, `###MEDLINE:` of the original JNLPBA files, `# newdoc` of CoNLL-U.
-_DOCUMENT = re.compile(r" *-DOCSTART-(?=[ \t]|$)|###MEDLINE:|# +newdoc\b")
-# All other lines with a number sign may be words.
-_COMMENT = re.compile(r"# +(?:newpar\b|[\w.:-]+(?: id)? = )")
+CHUNKS = {
+    *("NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"),
+    *("NC", "VC", "PC", "AC"),
+}
+"""Labels of chunks: of CoNLL-2000 and CoNLL-2003, English and German."""
+MAX_LABELS = 50
+"""Largest number of entity labels without a prefix that a column has by its content."""
+
+_BARE = re.compile(r"[BILUESMWO]|[_-]?", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z][\w.-]*|[_-]?")
+_LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z-]+)?:(?=.)")
+_NUMBER = re.compile(r"\d+(-\d+)?")
 _TEXT = re.compile(r"# +text = (.*)")
-
-_BLANKS = re.compile(r"[ \t]+")
 _MISSING_TAG = ("_", "")
 _MISSING_ENTITY = ("_", "-", "")
+
+
+class Columns(NamedTuple):
+    """Columns of word and entity tags, from 1, or -1 for the last. Outer entities come first."""
+
+    word: int = 1
+    entities: Sequence[int] = (-1,)
+
+
+def recognize(sample: Sample) -> bool:
+    """Return whether a column has entity tags."""
+    columns = [*zip(*sample.rows, strict=True)]
+    has_tags = bool(_find_tag_columns(sample)) or any(set(each) == {"O"} for each in columns)
+    return len(columns) > 1 and has_tags
+
+
+def read(sample: Sample, reading: Reading) -> Iterator[Record]:
+    """Yield the records of a file. ValueError if it has no column of words."""
+    word, entities = _choose_columns(sample, reading)
+    if reading.word_column is None and not reading.tag_column and _are_numbers(sample.column(word)):
+        raise ValueError(
+            f"{sample.path}: column {word} has numbers, not words, and no column has entity tags; "
+            "expected `convert --word-column`, with --ent-column or --tag-column"
+        )
+    tags = {tag for column in entities for tag in sample.column(column)}
+    if len(entities) == 1 and (column := _find_labels(sample, entities[0])):
+        raise ValueError(
+            f"{sample.path}: the labels of entities are in column {column}, apart from their "
+            "prefixes; expected one column of tags such as B-PER"
+        )
+    if reading.ent_columns is not None:
+        tags.add("O")  # without it, words of a text could be labels
+    if sample.header is not None:
+        reading.report(f"{sample.path}:{sample.header.number}: the names of columns are left out")
+    lines = scan_rows(sample.path, reading.advance)
+    number = sample.header and sample.header.number
+    sentences = read_columns(
+        (line for line in lines if line.number != number),
+        word_column=word,
+        tag_column=reading.tag_column,
+        ent_columns=entities,
+        drop_words=reading.drop_words,
+        on_malformed=partial(skip_sentence, reading),
+    )
+    if prefix := _find_language(sample.column(word)):
+        reading.report(f"{sample.path}: {prefix!r} before each word is left out, as in WikiANN")
+        sentences = (_without(sentence, prefix) for sentence in sentences)
+    if len(entities) == 1 and (name := _find_name(sample.column(entities[0]))):
+        reading.report(
+            f"{sample.path}: {name!r} is the label of the first row alone. If it names a column, "
+            "delete the row"
+        )
+    return make_records(sentences, reading, tags)
+
+
+def _find_language(words: Sequence[str]) -> str:
+    """Return the code of a language before all words, such as `en:`, or nothing."""
+    found = {match[0] if (match := _LANGUAGE.match(word)) else "" for word in words}
+    return found.pop() if len(found) == 1 and len(words) > 1 else ""
+
+
+def _without(sentence: Sentence, prefix: str) -> Sentence:
+    return replace(sentence, words=[w.removeprefix(prefix) or w for w in sentence.words])
+
+
+def _find_name(column: Sequence[str]) -> str | None:
+    """Return the label of the first row if no other row has it, and no tag has a prefix."""
+    form = find_form(column)
+    is_plain = form is not None and form.kind == "plain"
+    is_label = is_plain and column[0] not in (*MISSING, "O", "o")
+    return column[0] if is_label and column.count(column[0]) == 1 else None
+
+
+def _choose_columns(sample: Sample, reading: Reading) -> Columns:
+    """Return the columns of word and entity tags: the given ones, else by content."""
+    word, entities = reading.word_column, reading.ent_columns
+    _check_ent_columns(sample, entities or ())
+    if word is not None and entities is not None:
+        return Columns(word, entities)
+    found = guess_columns(sample)
+    if found != Columns():
+        listed = " and ".join(map(str, found.entities))
+        guessed = [f"words in column {found.word}"] * (word is None)
+        guessed += [f"entity tags in column {listed}"] * (entities is None)
+        reading.report(
+            f"{sample.path}: {', '.join(guessed)}, by content (`convert --word-column`, "
+            "--ent-column)"
+        )
+    return Columns(
+        found.word if word is None else word, found.entities if entities is None else entities
+    )
+
+
+def guess_columns(sample: Sample) -> Columns:
+    """Return the columns of a file, by default the first and the last.
+
+    The entity tags are all columns of tags such as O and B-PER, as in GENIA and GermEval, but the
+    chunks of CoNLL-2003; only chunks are the last column. Columns of nothing but O come last: their
+    entities may follow. If the first column has numbers, entity tags or few different values, the
+    word is the column with the most values.
+    """
+    columns = [*zip(*sample.rows, strict=True)]
+    tags = _find_tag_columns(sample)
+    if not tags:
+        return Columns()
+    n_values = {
+        i: len(set(column))
+        for i, column in enumerate(columns)
+        if i not in tags and not all(_NUMBER.fullmatch(x) or x in MISSING for x in column)
+    }
+    if not n_values:
+        return Columns()
+    word = max(n_values, key=lambda i: n_values[i])
+    if 2 * n_values.get(0, 0) >= n_values[word]:
+        word = 0
+    empty = [i for i, column in enumerate(columns) if set(column) == {"O"}]
+    layers = [i for i, labels in tags.items() if not (labels and labels <= CHUNKS)] + empty
+    layers = layers or [*tags][-1:]
+    return Columns(word + 1, tuple(-1 if i == len(columns) - 1 else i + 1 for i in layers))
+
+
+def _find_tag_columns(sample: Sample) -> dict[int, set[str]]:
+    """Return the labels of each column of tags by index, none of the only one without prefixes."""
+    found: dict[int, set[str]] = {}
+    columns = [*zip(*sample.rows, strict=True)]
+    for i, column in enumerate(columns):
+        form = find_form(column)
+        if form is None or form.kind != "joined" or (form != STANDARD and "O" not in column):
+            continue
+        given = [value for value in column if value not in MISSING]
+        if sum(map(form.fits, given)) >= (1 - MOST_BAD) * len(given):
+            pairs = map(form.split, set(given))
+            found[i] = {label for prefix, label in pairs if prefix}
+    plain = [i for i, column in enumerate(columns) if _have_no_prefix(column)]
+    return found or {i: set() for i in plain[-1:]}
+
+
+def _find_labels(sample: Sample, prefixes: int) -> int | None:
+    """Return the column, from 1, that has a label wherever a column of prefixes has B or I."""
+    form = find_form(sample.column(prefixes))
+    if form is None or form.kind != "bare":
+        return None
+    outside = [tag in ("O", "o") for tag in sample.column(prefixes)]
+    for i, column in enumerate(zip(*sample.rows, strict=True), 1):
+        is_empty = [value in MISSING or value in ("O", "o") for value in column]
+        if is_empty == outside and len(set(column)) <= MAX_LABELS and find_form(column) != form:
+            return i
+    return None
+
+
+def _check_ent_columns(sample: Sample, columns: Sequence[int]) -> None:
+    """Raise CorpusError for a column without entity tags if another column has some."""
+    for column in columns:
+        others = guess_columns(sample).entities
+        own, best = (sample.column(each) for each in (column, others[0]))
+        if 2 * _count_tags(own) < len(own) and not _have_no_prefix(own) and _count_tags(best):
+            listed = " and ".join(map(str, others))
+            raise CorpusError(
+                f"{sample.path}: column {column} has no entity tags, column {listed} has"
+            )
+
+
+def _count_tags(values: Sequence[str]) -> int:
+    form = find_form(values) or STANDARD
+    return sum(bool(form.split(value)[0]) or value == "O" for value in values)
+
+
+def _have_no_prefix(column: Sequence[str]) -> bool:
+    """Return whether most values are O, and the others bare B and I, or labels alone."""
+    values = Counter(column)
+    outside = values["O"] + values["o"]
+    is_bare = all(map(_BARE.fullmatch, values)) and len(values) > 1
+    are_labels = 1 < len(values) <= MAX_LABELS and all(map(_NAME.fullmatch, values))
+    return outside > 0 and (is_bare or (are_labels and 2 * outside >= len(column)))
+
+
+def _are_numbers(values: Sequence[str]) -> bool:
+    """Return whether a column has numbers, as of tokens."""
+    return len(values) > 1 and all(map(_NUMBER.fullmatch, values))
 
 
 def read_columns(
@@ -48,104 +249,108 @@ def read_columns(
     """
     lines = iter(lines)
     tabs, head = find_separator(lines)
-    n_columns, first_row, word = 0, 0, 0
-    tag: int | None = None
-    ents: list[int] = []
-    columns = word_column, tag_column, ent_columns
-    is_short = isinstance(_find_columns(2, *columns), str)
-    text: str | None = None
-    starts_document = False
-    sentence, rows = Sentence(), list[list[str]]()
-    error: CorpusError | None = None
+    builder = _Builder(tabs, drop_words, (word_column, tag_column, ent_columns))
     for line in chain(head, lines, [Line(Path(), 0, "")]):
-        bad: CorpusError | None = None
-        # A comment, or the start of a document, has no words to lose.
-        if line.problem is not None and (not line.text or is_row(line, tabs)):
-            bad = line.error(line.problem)
-            if drop_words:
-                sentence.dropped.append(bad)
-            else:
-                error = error or bad
+        if builder.continues(line):
+            builder.add(line)
             continue
+        if builder.error is not None:
+            on_malformed(builder.error)
+        elif builder.rows:
+            yield builder.finish()
+        builder.start(line)
+
+
+class _Builder:
+    """Collect the rows of one sentence after another. error: of the sentence, None if valid.
+
+    columns: of word, tag and entity tags.
+    """
+
+    def __init__(
+        self, tabs: bool, drop_words: bool, columns: tuple[int, int, Sequence[int]]
+    ) -> None:
+        self.tabs, self.drop_words, self.columns = tabs, drop_words, columns
+        self.is_short = isinstance(_find_columns(2, *columns), str)
+        self.n_columns, self.first_row, self.word = 0, 0, 0
+        self.tag: int | None = None
+        self.ents: list[int] = []
+        self.text: str | None = None
+        self.starts_document = False
+        self.sentence = Sentence()
+        self.rows: list[list[str]] = []
+        self.first_error: CorpusError | None = None
+
+    @property
+    def error(self) -> CorpusError | None:
+        is_empty = self.sentence.dropped and not self.rows
+        return self.sentence.dropped[0] if is_empty else self.first_error
+
+    def continues(self, line: Line) -> bool:
+        """Return whether a line has a word. A comment that is not UTF-8 has none to lose."""
+        if line.problem is not None and not line.text:
+            return True
         is_source = line.text.startswith("#\t") and line.text.count("\t") == 1
-        if (is_source and is_short and not rows) or not is_row(line, tabs):
-            if not rows and sentence.dropped:
-                error = sentence.dropped[0]
-            if error is not None:
-                on_malformed(error)
-                sentence, rows, text, error = Sentence(), [], None, None
-            elif rows:
-                _fill(sentence, rows, word, tag, ents)
-                sentence.starts_document = starts_document
-                if text is not None:
-                    sentence.spaces = align(sentence.words, text)
-                yield sentence
-                sentence, rows, text, starts_document = Sentence(), [], None, False
-            starts_document |= _DOCUMENT.match(line.text) is not None
-            if match := _TEXT.match(line.text):
-                text = match[1].strip()
-            continue
-        row = split_row(line, tabs)
-        if not n_columns:
-            n_columns, first_row = len(row), line.number
-            found = _find_columns(n_columns, *columns)
+        is_comment = is_source and self.is_short and not self.rows and line.problem is None
+        return is_row(line, self.tabs) and not is_comment
+
+    def add(self, line: Line) -> None:
+        """Add a row, or note its error. CorpusError if the first one lacks a column."""
+        row = split_row(line, self.tabs)
+        problem = line.problem or self._check(line, row)
+        if problem is None:
+            if self.first_error is None:
+                self.sentence.lines.append(line)
+                self.rows.append(row)
+        elif self.drop_words:
+            self.sentence.dropped.append(line.error(problem))
+        else:
+            self.first_error = self.first_error or line.error(problem)
+
+    def _check(self, line: Line, row: list[str]) -> str | None:
+        """Return what is wrong with a row. The first row decides about the number of columns."""
+        if not self.n_columns:
+            self.n_columns, self.first_row = len(row), line.number
+            found = _find_columns(self.n_columns, *self.columns)
             if isinstance(found, str):
                 raise line.error(found)
-            word, tag, ents = found
-        if len(row) != n_columns:
-            bad = line.error(
-                f"{len(row)} columns; expected {n_columns}, separated by "
-                f"{'tabs' if tabs else 'blanks'}, as in line {first_row}"
+            self.word, self.tag, self.ents = found
+        if len(row) != self.n_columns:
+            return (
+                f"{len(row)} columns; expected {self.n_columns}, separated by "
+                f"{'tabs' if self.tabs else 'blanks'}, as in line {self.first_row}"
             )
-        elif not row[word].strip(" "):
-            bad = line.error(f"empty word; expected one in column {word + 1}")
-        if bad is not None:
-            if drop_words:
-                sentence.dropped.append(bad)
-            else:
-                error = error or bad
-        if bad is not None or error is not None:
-            continue
-        sentence.lines.append(line)
-        rows.append(row)
+        if not row[self.word].strip(" "):
+            return f"empty word; expected one in column {self.word + 1}"
+        return None
 
+    def finish(self) -> Sentence:
+        """Return the sentence of the rows."""
 
-def _fill(
-    sentence: Sentence, rows: list[list[str]], word: int, tag: int | None, ents: list[int]
-) -> None:
-    """Set the words of a sentence and their tags. word, tag, ents: indices of columns."""
+        def read(column: int | None, missing: tuple[str, ...]) -> list[str | None]:
+            if column is None:
+                return [None] * len(self.rows)
+            return [None if row[column] in missing else row[column] for row in self.rows]
 
-    def read(column: int | None, missing: tuple[str, ...]) -> list[str | None]:
-        if column is None:
-            return [None] * len(rows)
-        return [None if row[column] in missing else row[column] for row in rows]
+        found = self.sentence
+        found.words = [row[self.word] for row in self.rows]
+        found.tags, found.pos = read(self.tag, _MISSING_TAG), read(None, ())
+        layers = (read(i, _MISSING_ENTITY) for i in (*self.ents,) or (None,))
+        found.entities, *found.layers = layers
+        found.starts_document = self.starts_document
+        if self.text is not None:
+            found.spaces = align(found.words, self.text)
+        self.starts_document = False
+        return found
 
-    sentence.words = [row[word] for row in rows]
-    sentence.tags, sentence.pos = read(tag, _MISSING_TAG), read(None, ())
-    sentence.entities, *sentence.layers = (read(i, _MISSING_ENTITY) for i in (*ents,) or (None,))
-
-
-def is_row(line: Line, tabs: bool) -> bool:
-    """Return whether a line is neither blank nor a comment, nor starts a document."""
-    text = line.text
-    if not text.strip(" \t") or _DOCUMENT.match(text):
-        return False
-    return not (text.startswith("#") and (_COMMENT.match(text) or (tabs and "\t" not in text)))
-
-
-def split_row(line: Line, tabs: bool) -> list[str]:
-    return line.text.split("\t") if tabs else _BLANKS.split(line.text.strip(" \t"))
-
-
-def find_separator(lines: Iterator[Line]) -> tuple[bool, list[Line]]:
-    """Return whether tabs separate the columns, and the lines read so far."""
-    head = []
-    for line in lines:
-        head.append(line)
-        if line.text.strip(" \t") and not line.text.lstrip(" ").startswith(("#", "-DOCSTART-")):
-            break
-    # The word of the first rows may be "#".
-    return any("\t" in line.text for line in head if is_row(line, tabs=False)), head
+    def start(self, line: Line) -> None:
+        """Start the next sentence after a line without a word."""
+        if self.rows or self.error is not None:
+            self.sentence, self.rows, self.text = Sentence(), [], None
+            self.first_error = None
+        self.starts_document |= DOCUMENT.match(line.text) is not None
+        if match := _TEXT.match(line.text):
+            self.text = match[1].strip()
 
 
 def _find_columns(
@@ -167,27 +372,3 @@ def _find_columns(
             found[index] = what
     word, *others = found
     return word, others.pop(0) if tag_column else None, others
-
-
-def read_iob_lines(
-    lines: Iterable[Line], *, on_malformed: OnMalformed = raise_error
-) -> Iterator[Sentence]:
-    """Yield the sentences of spaCy's `.iob` files, whose words are `word|tag` or `word|pos|tag`.
-
-    A sentence a line. on_malformed: receives the error of a line of other words.
-    """
-    for line in lines:
-        if line.problem is None and not line.text.strip():
-            continue
-        rows = [word.split("|") for word in line.text.split()]
-        if line.problem or any(len(row) not in (2, 3) or not row[0] for row in rows):
-            on_malformed(line.error(line.problem or "expected words such as Ada|B-PER"))
-            continue
-        n = len(rows)
-        yield Sentence(
-            lines=[line] * n,
-            words=[row[0] for row in rows],
-            tags=[row[1] if len(row) == 3 else None for row in rows],
-            pos=[None] * n,
-            entities=[None if row[-1] in ("_", "-", "") else row[-1] for row in rows],
-        )

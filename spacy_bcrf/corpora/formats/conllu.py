@@ -2,12 +2,18 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from spacy.parts_of_speech import IDS  # type: ignore[import-not-found]
 
 from bcrf.io.text import CorpusError, Line
+from spacy_bcrf.annotation.tag_forms import are_tags
+from spacy_bcrf.corpora.reading import Reading
+from spacy_bcrf.corpora.record import Record
+from spacy_bcrf.corpora.sample import Sample
 from spacy_bcrf.corpora.sentence import OnMalformed, Sentence, align, join, raise_error
+from spacy_bcrf.corpora.tagged_sentences import PREFIXED, make_records, scan_rows, skip_sentence
 
 _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 UPOS = frozenset(IDS) - {"", "EOL"} | {"_"}
@@ -18,6 +24,54 @@ _MISSING_ENTITY = ("_", "-", "")
 _WORD = re.compile("[1-9][0-9]{0,8}")
 _RANGE = re.compile("([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 _EMPTY_NODE = re.compile(r"(0|[1-9][0-9]{0,8})\.[1-9][0-9]{0,8}")
+_ID = re.compile(r"[1-9]\d*([-.][1-9]\d*)?")
+
+_ENTITY_KEYS = ("entity", "ent", "ner", "ne", "name")
+_ENT_KEY = "NER"
+"""The key of entity tags in MISC, unless others are found."""
+
+
+def recognize(sample: Sample) -> bool:
+    """Return whether a file has ten columns, IDs and UPOS. CoNLL-X has other parts of speech."""
+    rows = sample.rows
+    is_wide = bool(rows) and len(rows[0]) == 10 and all(_ID.fullmatch(row[0]) for row in rows)
+    return is_wide and UPOS.issuperset(row[3] for row in rows)
+
+
+def read(sample: Sample, reading: Reading) -> Iterator[Record]:
+    """Yield the records of a file. ValueError if several keys of MISC have entity tags."""
+    values: dict[str, set[str]] = {}
+    for row in sample.rows:
+        for key, value in read_misc(row[-1]).items() if len(row) == 10 else ():
+            values.setdefault(key, set()).add(value)
+    key = _choose_key(sample, reading, values) if reading.ent_key is None else reading.ent_key
+    others = [name for name in values if name.lower() in _ENTITY_KEYS and name != key]
+    if reading.ent_key is None and others and not are_tags(values.get(key, ())):
+        reading.report(
+            f"{sample.path}: {' and '.join(others)} in MISC is not read; expected tags, NER=B-PER"
+        )
+    sentences = read_conllu(
+        scan_rows(sample.path, reading.advance),
+        tag=reading.tag,
+        ent_key=key,
+        on_malformed=partial(skip_sentence, reading),
+    )
+    return make_records(sentences, reading, values.get(key, PREFIXED))
+
+
+def _choose_key(sample: Sample, reading: Reading, values: dict[str, set[str]]) -> str:
+    """Return the key of MISC whose values are entity tags, "" for tags without a key."""
+    found = [key for key, own in values.items() if are_tags(own)]
+    if _ENT_KEY in found or not found:
+        return _ENT_KEY
+    if len(found) > 1:
+        raise ValueError(
+            f"{sample.path}: entity tags under {' and '.join(found)}; expected `convert --ent-key`"
+        )
+    reading.report(
+        f"{sample.path}: entity tags under {found[0] or 'no key'} in MISC (see `convert --ent-key`)"
+    )
+    return found[0]
 
 
 def read_conllu(
@@ -30,8 +84,9 @@ def read_conllu(
     """Yield the sentences of a CoNLL-U file, one token for each syntactic word.
 
     tag: the column of the tag, "upos" or "xpos"; `_` means missing annotation.
-    ent_key: of the entity tag in MISC, empty for a tag without one; `_`, `-` or none is missing.
-    on_malformed: receives the first error of a sentence. If it returns, the sentence is skipped.
+    ent_key: key of the entity tag in MISC, empty for a tag without one; `_`, `-` or none is
+    missing. on_malformed: receives the first error of a sentence. If it returns, the sentence is
+    skipped.
 
     If the words of a multiword range (3-4) do not make up its form ("du": de le), the spaces of the
     sentence are None. CorpusError names the first malformed line.

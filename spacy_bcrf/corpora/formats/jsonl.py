@@ -16,38 +16,115 @@ lists among them. The readers of other tools translate their fields to these.
 """
 
 import json
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
 
-from bcrf.io.json_objects import Problem
+from bcrf.io.json_objects import Item, Problem, as_object, read_objects
 from bcrf.lazy import lazy
+from spacy_bcrf.annotation.tag_forms import TagForm, find_form, find_form_of_labels
+from spacy_bcrf.corpora.reading import Reading
 from spacy_bcrf.corpora.record import Record, RecordSpan
+from spacy_bcrf.corpora.sample import Sample
+from spacy_bcrf.corpora.texts import (
+    Advance,
+    Rejected,
+    TextColumns,
+    TextItem,
+    TextRecord,
+    check_id,
+    check_meta,
+)
+from spacy_bcrf.corpora.writer import Row, Task, Writer, dump_meta, write_lines
 
 from . import other_spans
+from .other_spans import TagNames
+from .other_texts import rename_texts
+
+# A record, or a list of records. A word of a column may be a bracket.
+_FIRST = re.compile(r"\[?\s*\{\s*(?:[\"}]|$)|\[\s*(?:\]|$)")
+
+
+def recognize(sample: Sample) -> bool:
+    return _FIRST.match(sample.first) is not None
+
+
+def read(sample: Sample, reading: Reading) -> Iterator[Record]:
+    items = _expand(read_objects(sample.path, reading.advance), reading)
+    return read_fields(items, sample.path, sample.read_objects(), reading)
+
+
+def read_fields(
+    items: Iterable[Item],
+    path: Path,
+    first: Iterable[dict[str, Any]],
+    reading: Reading,
+) -> Iterator[Record]:
+    """Yield the records of objects, and count the lists that no reader takes.
+
+    first: objects at the start of the file, whose tags decide about their form.
+    """
+    values, labels = set[str](), set[str]()
+    for fields in first:
+        with suppress(Problem, TypeError):
+            fields = rename_texts(fields)
+            values.update(other_spans.find_tags(fields, reading.tag_names))
+            labels.update(other_spans.find_labels(fields))
+    form, label_form = find_form(values), find_form_of_labels(labels)
+    if form is not None:
+        reading.report_form(path, form)
+    tags = TagNames(reading.tag_names, form, label_form)
+
+    def read_one(fields: dict[str, Any], place: str) -> Record:
+        record = read_record(fields, place, reading.labels, tags, reading.spans_key)
+        count_unread(fields, reading)
+        return record
+
+    return reading.read_items(items, read_one, lambda fields: count_spans(fields, tags))
+
+
+def count_unread(fields: dict[str, Any], reading: Reading) -> None:
+    unread = other_spans.find_unread(fields)
+    reading.counts.others.update(f"lists {json.dumps(key)}" for key in unread)
+
+
+def _expand(items: Iterable[Item], reading: Reading) -> Iterator[Item]:
+    """Yield the texts of ner-annotator's object, in place of the object."""
+    for item in items:
+        fields = item.value if isinstance(item.value, dict) else {}
+        texts = fields.get("annotations")
+        if not isinstance(texts, list) or "classes" not in fields or "text" in fields:
+            yield item
+            continue
+        reading.counts.ignored["null"] += texts.count(None)
+        yield from (Item(item.place, as_object(text)) for text in texts if text is not None)
 
 
 def read_record(
     fields: dict[str, Any],
     place: str,
     known_labels: frozenset[str] | None = None,
-    tags: Sequence[str] = (),
+    tags: TagNames = TagNames(),  # noqa: B008 (immutable)
     spans_key: str | None = None,
 ) -> Record:
     """Read one object. Problem if it is wrong. place: file and line. known_labels: None for any.
 
-    tags: names of the `ner_tags` by id. spans_key: the group of `Doc.to_json`.
+    tags: of `ner_tags`. spans_key: the group of `Doc.to_json`.
     """
+    fields = rename_texts(fields)
     # A span that an annotator rejected must not become an entity.
     if "answer" in fields:
         raise Problem(
             "another tool",
-            '"answer" is a field of Prodigy, but the first record of the file has none; expected '
+            '"answer" is a field of Prodigy. The first record of the file has none; expected '
             "one file for each tool",
         )
     text, words = _read_text(fields)
     found = other_spans.translate_spans(fields, tags, spans_key)
     spans = found and [span for span in found if not other_spans.is_missing(span)]
-    reader = _SpanReader(text, words, known_labels)
+    reader = _SpanReader(text, words, known_labels, tags.label_form)
     labels = _list(fields, "annotated_labels")
     # A text of Label Studio's JSON-MIN has no label, but is annotated.
     complete = fields.get("complete", found is not None or "annotation_id" in fields)
@@ -68,11 +145,18 @@ def read_record(
     )
 
 
-def count_spans(fields: dict[str, Any], tags: Sequence[str] = ()) -> int:
-    """Count the spans of an object, valid or not."""
+def count_spans(
+    fields: dict[str, Any],
+    tags: TagNames = TagNames(),  # noqa: B008 (immutable)
+) -> int | None:
+    """Count the spans of an object, valid or not. None if they cannot be read."""
     rejected = fields.get("rejected")
     n_rejected = len(rejected) if isinstance(rejected, list) else 0
-    return n_rejected + other_spans.count_spans(fields, tags)
+    try:
+        found = other_spans.count_other_spans(rename_texts(fields), tags)
+    except Problem:
+        found = None
+    return (n_rejected or None) if found is None else found + n_rejected
 
 
 def _read_text(fields: dict[str, Any]) -> tuple[str | None, list[str] | None]:
@@ -103,9 +187,13 @@ def _read_word(token: Any, text: str | None) -> Any:
 
 class _SpanReader:
     def __init__(
-        self, text: str | None, words: Sequence[str] | None, known_labels: frozenset[str] | None
+        self,
+        text: str | None,
+        words: Sequence[str] | None,
+        known_labels: frozenset[str] | None,
+        form: TagForm | None,
     ) -> None:
-        self.text, self.words, self.known_labels = text, words, known_labels
+        self.text, self.words, self.known_labels, self.form = text, words, known_labels, form
 
     def read(self, span: Any, what: str) -> RecordSpan:
         if not isinstance(span, dict):
@@ -156,6 +244,8 @@ class _SpanReader:
         name = _check_string(label, where)
         if name == "O":
             raise Problem("unknown label", f"{where} is O, which is no label of an entity")
+        if self.form is not None and self.form.split(name)[0]:
+            raise Problem("tag", f"{where} is the tag {name}; expected whole entities, and a label")
         if self.known_labels is not None and name not in self.known_labels:
             expected = ", ".join(sorted(self.known_labels))
             raise Problem("unknown label", f"{where}: unknown {name!r}; expected one of {expected}")
@@ -220,3 +310,52 @@ def _check_string(value: Any, what: str) -> str:
 def _show(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def read_texts(path: Path, columns: TextColumns, advance: Advance) -> Iterator[TextItem]:
+    for place, value in read_objects(path, advance):
+        if isinstance(value, Problem):
+            yield Rejected(place, place, str(value))
+        else:
+            yield read_text_fields(value, place, columns)
+
+
+def read_text_fields(fields: dict[str, Any], place: str, columns: TextColumns) -> TextItem:
+    """Read the fields of an object. Its tokens are in `tokens`, its meta data in all others."""
+    key = fields.pop(columns.id, None)
+    if reason := check_id(key, columns.id):
+        return Rejected(place, place, reason)
+    name = place if key is None else key
+    names = (("text", columns.text), ("tokens", "tokens"))
+    given = {key: fields.pop(column) for key, column in names if column in fields}
+    try:
+        record = read_record(given, place)
+        return TextRecord(name, place, record.text, record.words, None, *check_meta(fields))
+    except Problem as problem:
+        empty = None
+        if given == {"text": ""}:
+            with suppress(Problem):
+                empty = TextRecord(name, place, "", None, None, *check_meta(fields))
+        return Rejected(name, place, str(problem), empty=empty)
+
+
+class JsonWriter(Writer):
+    """JSON lines with id, text, spans, the optional fields, and meta unless it is empty."""
+
+    def add(self, row: Row) -> None:
+        fields: dict[str, Any] = {"id": row.id}
+        if row.text is not None:
+            fields["text"] = row.text
+        for name in ("spans", *self.optional):
+            fields[name] = getattr(row.predictions, name)
+        line = json.dumps(fields, ensure_ascii=False, allow_nan=False)
+        if row.meta:
+            line = f'{line[:-1]}, "meta": {dump_meta(row.meta)}}}'
+        self.file.write(f"{line}\n".encode())
+
+
+def write_tasks(tasks: Iterable[Task], file: IO[str], name: str) -> None:
+    """Write a line for each task, with its uncertainty, predictions and alternatives."""
+    write_lines(
+        ({**task.fields, "uncertainty": task.uncertainty, **task.predicted} for task in tasks), file
+    )

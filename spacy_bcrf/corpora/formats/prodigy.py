@@ -10,16 +10,38 @@
 """
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, Any
 
-from bcrf.io.json_objects import Problem
+from bcrf.io.json_objects import Problem, read_objects
+from spacy_bcrf.corpora.reading import Reading
 from spacy_bcrf.corpora.record import Ignored, Record
+from spacy_bcrf.corpora.sample import Sample
+from spacy_bcrf.corpora.writer import Task, write_lines
 
 from . import jsonl
 
 _BINARY_VIEWS = ("ner",)
 _MANUAL_VIEWS = ("ner_manual", "spans_manual", "blocks")
+# Fields of an earlier answer, which a new task must not have.
+_ANSWER = ("answer", "_input_hash", "_task_hash", "_timestamp", "_view_id", "_is_binary")
+
+
+def recognize(sample: Sample) -> bool:
+    return "answer" in sample.fields
+
+
+def read(sample: Sample, reading: Reading) -> Iterator[Record]:
+    """Yield a record for each answer, see `merge`."""
+
+    def read_one(fields: dict[str, Any], place: str) -> Record:
+        record = read_record(fields, place, reading.labels)
+        record.is_answer = True
+        jsonl.count_unread(fields, reading)
+        return record
+
+    items = read_objects(sample.path, reading.advance)
+    return reading.read_items(items, read_one, jsonl.count_spans)
 
 
 def read_record(
@@ -81,3 +103,34 @@ def merge(records: Sequence[Record]) -> Record:
         [span for record in records for span in record.rejected],
         complete=any(record.complete for record in records),
     )
+
+
+def write_tasks(tasks: Iterable[Task], file: IO[str], name: str) -> None:
+    """Write tasks of `ner.manual` and `spans.manual`, one on each line."""
+    write_lines(map(_make_task, tasks), file)
+
+
+def _make_task(task: Task) -> dict[str, Any]:
+    """Return a task of Prodigy. `token_end` is inclusive."""
+    spans, others = (
+        [{**span, "token_end": span["token_end"] - 1} for span in task.predicted[key]]
+        for key in ("predictions", "alternatives")
+    )
+    meta = task.fields.get("meta")
+    return {
+        **{key: value for key, value in task.fields.items() if key not in _ANSWER},
+        "text": task.doc.text,
+        "tokens": [
+            {
+                "text": token.text,
+                "start": token.idx,
+                "end": token.idx + len(token),
+                "id": token.i,
+                "ws": bool(token.whitespace_),
+            }
+            for token in task.doc
+        ],
+        "spans": spans,
+        "alternatives": others,
+        "meta": {**(meta if isinstance(meta, dict) else {}), "uncertainty": task.uncertainty},
+    }

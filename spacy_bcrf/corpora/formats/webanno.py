@@ -4,23 +4,38 @@
     #Text=Ada lives in New York
     1-4<TAB>13-16<TAB>New<TAB>LOC[1]<TAB>
 
-`LOC[1]` on several tokens is one entity, `PER|ORG[2]` is two. The reader takes the feature `value`
-of the layer of named entities, or of the only layer of spans.
+`LOC[1]` on several tokens is one entity, `PER|ORG[2]` is two. A line `1-4.1` is a part of the token
+`1-4`. The reader takes the feature `value` of the layer of named entities, or of the only layer of
+spans.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bcrf.io.json_objects import Item, Problem
 from bcrf.io.text import CorpusError, Line
+from spacy_bcrf.corpora.reading import Reading
+from spacy_bcrf.corpora.record import Record
+from spacy_bcrf.corpora.sample import Sample
 from spacy_bcrf.corpora.sentence import align
+from spacy_bcrf.corpora.tagged_sentences import scan_rows
 
-MARK = "#FORMAT=WebAnno TSV 3"
-"""The start of a file."""
+from . import jsonl
 
 _VALUE = re.compile(r"(.*?)(?:\[(\d+)\])?")
+
+
+def recognize(sample: Sample) -> bool:
+    return sample.first.startswith("#FORMAT=WebAnno TSV 3")
+
+
+def read(sample: Sample, reading: Reading) -> Iterator[Record]:
+    items = read_sentences(sample.path, scan_rows(sample.path, reading.advance))
+    read_one = partial(jsonl.read_record, known_labels=reading.labels)
+    return reading.read_items(items, read_one, jsonl.count_spans)
 
 
 def read_sentences(path: Path, lines: Iterable[Line]) -> Iterator[Item]:
@@ -52,25 +67,67 @@ def _find_column(path: Path, layers: dict[str, list[str]]) -> int:
     return 3 + before + (features.index("value") if "value" in features else 0)
 
 
+class _Place(NamedTuple):
+    """A token of a sentence, and the characters of a part of it; None for the whole token."""
+
+    token: int
+    part: tuple[int, int] | None = None
+
+
 def _read(rows: list[Line], text: str, column: int) -> Item:
     words: list[str] = []
-    found: dict[object, dict[str, Any]] = {}
+    offsets = ""
+    places: dict[tuple[str, object], list[_Place]] = {}
     for line in rows:
         cells = line.text.split("\t")
-        if line.problem or len(cells) <= column or "." in cells[0]:
+        try:
+            if line.problem:
+                raise ValueError
+            value = cells[column]
+            if "." in cells[0]:
+                place = _Place(len(words) - 1, _find_part(words[-1], offsets, cells))
+            else:
+                place, offsets = _Place(len(words)), cells[1]
+                words.append(cells[2])
+        except (ValueError, IndexError):
             found_there = line.problem or repr(line.text[:60])
             message = f"{found_there}; expected a whole token with {column + 1} columns"
             return Item(f"{line.path}:{line.number}", Problem("malformed line", message))
-        for value in cells[column].split("|"):
-            match = _VALUE.fullmatch(value)
-            if match is None or value in ("_", ""):
-                continue
-            label, number = match.groups()
-            i = len(words)
-            new = {"token_start": i, "label": None if label == "*" else label}
-            found.setdefault((label, number or (i, len(found))), new)["token_end"] = i
-        words.append(cells[2])
-    fields: dict[str, Any] = {"tokens": words, "spans": [*found.values()]}
+        for one in value.split("|"):
+            match = _VALUE.fullmatch(one)
+            if match is not None and one not in ("_", ""):
+                label, number = match.groups()
+                places.setdefault((label, number or (place, len(places))), []).append(place)
+    fields: dict[str, Any] = {"tokens": words}
     if align(words, text):
         fields["text"] = text
+    fields["spans"] = [
+        {"label": None if label == "*" else label, **_find_bounds(found, words, text)}
+        for (label, _), found in places.items()
+    ]
     return Item(f"{rows[0].path}:{rows[0].number}", fields)
+
+
+def _find_bounds(places: Sequence[_Place], words: Sequence[str], text: str) -> dict[str, int]:
+    """Return the bounds of an entity for `jsonl`: tokens, or characters if it has parts."""
+    first, last = places[0], places[-1]
+    if not any(place.part for place in places):
+        return {"token_start": first.token, "token_end": last.token}
+    starts, end = [], 0
+    for word in words:
+        starts.append(text.find(word, end))
+        end = starts[-1] + len(word)
+    start = starts[first.token] + (first.part[0] if first.part else 0)
+    end = starts[last.token] + (last.part[1] if last.part else len(words[last.token]))
+    return {"start": start, "end": end}
+
+
+def _find_part(word: str, offsets: str, cells: Sequence[str]) -> tuple[int, int]:
+    """Return the characters of a part of a word. offsets: of the word, in UTF-16 as all."""
+    units, begin = word.encode("utf-16-le"), int(offsets.partition("-")[0])
+    start, end = (
+        len(units[: 2 * (int(x) - begin)].decode("utf-16-le")) for x in cells[1].split("-")
+    )
+    if word[start:end] != cells[2]:
+        raise ValueError("the part is not at its place")
+    return start, end

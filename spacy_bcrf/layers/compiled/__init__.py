@@ -18,14 +18,14 @@ CACHE_SIZE = 20_000
 
 
 @dataclass
-class Layers:
+class CompiledLayers:
     """Which layers of a model run compiled, and why others of the same kind do not."""
 
     compiled: list[str] = field(default_factory=list)
     kept: list[tuple[str, str]] = field(default_factory=list)
 
 
-def compile_layers(model: Model, cache_size: int | None = None) -> Layers:
+def compile_layers(model: Model, cache_size: int | None = None) -> CompiledLayers:
     """Let the embeddings and encoders of spaCy's CNN in a model run compiled, in place.
 
     cache_size: number of distinct words whose embeddings a layer without static vectors keeps
@@ -36,7 +36,7 @@ def compile_layers(model: Model, cache_size: int | None = None) -> Layers:
     """
     if cache_size is not None and cache_size < 0:
         raise ValueError(f"cache_size must be at least 0, got {cache_size}")
-    layers = Layers()
+    layers = CompiledLayers()
     for node in list(model.walk()):
         for function, match in ((embed, Embedding.of), (encode, Encoder.of)):
             try:

@@ -80,7 +80,7 @@ class Encoder(Packing):
         return found and cls(*found, residual=True)
 
 
-class Cache:
+class EmbeddingCache:
     """The embeddings of distinct rows of attributes, under one set of parameters."""
 
     def __init__(self, stack: kernels.Stack, tables: list[Any], attributes: int, width: int):
@@ -117,7 +117,7 @@ class Embedding(Packing):
         self.columns, self.tables, self.vectors, mix = parts
         super().__init__([mix], 0, residual=False)
         self.lock = threading.Lock()
-        self.cache: Cache | None = None
+        self.cache: EmbeddingCache | None = None
 
     @classmethod
     def of(cls, node: Model) -> "Embedding | None":
@@ -188,7 +188,7 @@ class Embedding(Packing):
         if cache is None or cache.stack is not stack or not cache.has(arrays, learns):
             self._check_tables()
             width = self.layers[0].maxout.get_dim("nO")
-            cache = self.cache = Cache(stack, arrays, rows.shape[1], width)
+            cache = self.cache = EmbeddingCache(stack, arrays, rows.shape[1], width)
         numbers = cache.index.number(rows)
         if len(cache.index) > cache.size:
             cache.add(self._mix(stack, cache.index.rows(cache.size), docs))

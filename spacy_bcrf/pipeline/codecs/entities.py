@@ -10,16 +10,15 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_bcrf.annotation import arrays
-from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE
+from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, MISSING, OUTSIDE
+from spacy_bcrf.annotation.misaligned import MisalignedSpan, find_misaligned
 from spacy_bcrf.annotation.partial import (
     AMBIGUOUS,
     INCORRECT,
-    PartialAnnotation,
-    find_contradictions,
-    find_labels,
+    find_partial_labels,
 )
 
-from .codec import Tags
+from .codec_types import ScoredSpans, Tags
 from .spans import PartialSpanCodec
 
 ATTRIBUTES = (ENT_IOB, ENT_TYPE)
@@ -29,7 +28,6 @@ class EntityCodec(PartialSpanCodec):
     """Entities as tags of a scheme, under sentence starts, whitespace and preset entities."""
 
     what = "entities"
-    of_entities = True
     attributes: ClassVar[arrays.Attributes] = (ENT_IOB, SENT_START, IS_SPACE)
 
     def __init__(
@@ -50,7 +48,8 @@ class EntityCodec(PartialSpanCodec):
         opening = (self.scheme.first, self.scheme.single)
         codes = [BEGIN if prefix in opening else INSIDE for prefix in self.scheme.prefixes]
         values = [(code, value) for value in self._label_values for code in codes]
-        self._values = np.array([(OUTSIDE, 0), *values], dtype="uint64")
+        # The last row is for UNKNOWN, which is -1.
+        self._values = np.array([(OUTSIDE, 0), *values, (MISSING, 0)], dtype="uint64")
 
     def find_spans(self, doc: Doc) -> list[Span]:
         """Return the entities; none if spaCy cannot read them."""
@@ -58,6 +57,9 @@ class EntityCodec(PartialSpanCodec):
             return list(doc.ents)
         except ValueError:
             return []
+
+    def find_misaligned(self, doc: Doc) -> list[MisalignedSpan]:
+        return find_misaligned(doc)
 
     def find_used_labels(self, doc: Doc) -> set[str]:
         """Return the labels that a span of a gold document has. ValueError for a label `!X`."""
@@ -68,12 +70,12 @@ class EntityCodec(PartialSpanCodec):
                 f"entity label {wrong[0]!r}: spaCy no longer marks wrong entities by !. Add "
                 f"the span to doc.spans[{INCORRECT!r}], with the label {wrong[0][1:]!r}"
             )
-        return in_entities | find_labels(doc, self._keys)
+        return in_entities | find_partial_labels(doc, self._keys)
 
-    def read_gold(self, examples: Sequence[Example]) -> tuple[arrays.Values, dict[int, str]]:
+    def align_gold(self, examples: Sequence[Example]) -> tuple[arrays.Values, dict[int, str]]:
         """Return gold ENT_IOB and ENT_TYPE (N, 2), and problems by example."""
-        values, problems = arrays.read_gold(
-            examples, 2, self._align, lambda doc: arrays.read_doc(doc, ATTRIBUTES)
+        values, problems = arrays.align_values(
+            examples, 2, self._align, lambda doc: arrays.read_doc_attributes(doc, ATTRIBUTES)
         )
         return self.trim(values, examples), problems
 
@@ -89,22 +91,7 @@ class EntityCodec(PartialSpanCodec):
         return values
 
     def unannotated(self, doc: Doc) -> arrays.Bools:
-        return arrays.read_doc(doc, (ENT_IOB,))[:, 0] == 0
-
-    def constrain(
-        self,
-        example: Example,
-        partial: PartialAnnotation,
-        values: arrays.Values,
-        allowed: arrays.Bools,
-    ) -> list[tuple[int, arrays.Bools]]:
-        iob, types = values.T
-        if partial.allowed or partial.ambiguous or partial.incorrect:
-            entities = self.entities.spans(iob, types)
-            if problems := [*find_contradictions(example.predicted, partial, entities)]:
-                raise ValueError("; ".join(problems))
-        wrong = self.entities.constrain(allowed, iob, partial)
-        return [(0, self.entities.pin(allowed, *span)) for span in wrong]
+        return arrays.read_doc_attributes(doc, (ENT_IOB,))[:, 0] == 0
 
     def open_tags(
         self, batch: arrays.DocBatch, ignore_annotation: bool = False
@@ -115,11 +102,13 @@ class EntityCodec(PartialSpanCodec):
             iob = np.zeros_like(iob)
         if not (iob.any() or is_space.any() or (sent_start == 1)[~batch.is_first].any()):
             return None, None
-        types = arrays.read_docs(batch, (ENT_TYPE,))[:, 0] if iob.any() else iob
+        types = arrays.read_attributes(batch, (ENT_TYPE,))[:, 0] if iob.any() else iob
         allowed = self.entities.lattice(iob, types, sent_start == 1, is_space == 1, batch.is_first)
         return allowed, (is_space == 1) & (iob != BEGIN) & (iob != INSIDE)
 
-    def write(self, docs: Sequence[Doc], tags: Sequence[Tags]) -> list[Doc]:
+    def write(
+        self, docs: Sequence[Doc], tags: Sequence[Tags], spans: Sequence[ScoredSpans | None]
+    ) -> list[Doc]:
         """Set `Doc.ents`. Blocked tokens and entities with an unknown label stay."""
         # NumPy is slow for arrays of a few tokens.
         values = self._values.take(np.concatenate(tags), axis=0)
@@ -128,6 +117,8 @@ class EntityCodec(PartialSpanCodec):
             start, end = end, end + len(ids)
             of_doc: Any = values[start:end]
             if doc.has_annotation(ENT_IOB):
-                of_doc = self.entities.keep_foreign(arrays.read_doc(doc, ATTRIBUTES), of_doc)
+                of_doc = self.entities.keep_foreign(
+                    arrays.read_doc_attributes(doc, ATTRIBUTES), of_doc
+                )
             doc.from_array(columns, of_doc)
         return list(docs)

@@ -8,9 +8,12 @@ from spacy.training import Example
 
 from spacy_bcrf.annotation import arrays
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE
+from spacy_bcrf.annotation.misaligned import MisalignedSpan, find_misaligned
 
-from .codec import Tags
-from .spans import SpanCodec, check_group_name
+from .codec_types import ScoredSpans, Tags
+from .option_checks import check_group_name
+from .span_tagging import OUTSIDE_TAG
+from .spans import SpanCodec
 
 
 class SpanGroupCodec(SpanCodec):
@@ -34,9 +37,12 @@ class SpanGroupCodec(SpanCodec):
         spans = doc.spans.get(self._key, ())
         return list({(span.start, span.end, span.label): span for span in spans}.values())
 
-    def read_gold(self, examples: Sequence[Example]) -> tuple[arrays.Values, dict[int, str]]:
+    def find_misaligned(self, doc: Doc) -> list[MisalignedSpan]:
+        return find_misaligned(doc, self._key)
+
+    def align_gold(self, examples: Sequence[Example]) -> tuple[arrays.Values, dict[int, str]]:
         """Return the gold spans as ENT_IOB and ENT_TYPE (N, 2), and problems by example."""
-        values, problems = arrays.read_gold(examples, 2, self._align, self._read)
+        values, problems = arrays.align_values(examples, 2, self._align, self._read)
         return self.trim(values, examples), problems
 
     def _read(self, doc: Doc) -> arrays.Values:
@@ -63,10 +69,13 @@ class SpanGroupCodec(SpanCodec):
         allowed = self.entities.lattice(missing, missing, sent_start, is_space, batch.is_first)
         return allowed, is_space
 
-    def write(self, docs: Sequence[Doc], tags: Sequence[Tags]) -> list[Doc]:
-        found = self.predictions(np.concatenate(tags), arrays.doc_lengths(docs))
-        for doc, spans in zip(docs, arrays.split_spans(docs, *found), strict=True):
-            doc.spans[self._key] = [self.make_span(doc, *span) for span in spans]
+    def write(
+        self, docs: Sequence[Doc], tags: Sequence[Tags], spans: Sequence[ScoredSpans | None]
+    ) -> list[Doc]:
+        ids = np.concatenate(tags).clip(min=OUTSIDE_TAG)
+        found = self.predictions(ids, arrays.doc_lengths(docs))
+        for doc, of_doc in zip(docs, arrays.split_spans(docs, *found), strict=True):
+            doc.spans[self._key] = [self.make_span(doc, *span) for span in of_doc]
         return list(docs)
 
 

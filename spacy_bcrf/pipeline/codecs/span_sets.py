@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from bcrf.chain import SpanTags
 
-Span = tuple[int, int, int]
+SlotSpan = tuple[int, int, int]
 """First token, one past the last token, slot."""
 
 
 def score_span_set(
     unary: NDArray[np.floating],
     transitions: NDArray[np.floating],
-    spans: Collection[Span],
+    spans: Collection[SlotSpan],
     tags: SpanTags,
 ) -> float:
     """Return the log of the summed exp(score) of all labelings of L layers with these spans.
@@ -43,24 +43,24 @@ def score_span_set(
     return float(np.logaddexp.reduce(list(scores.values())))
 
 
-State = tuple[Span | None, ...]
+OpenSpans = tuple[SlotSpan | None, ...]
 
 
-def _states(spans: Collection[Span], token: int, n_layers: int) -> Iterator[State]:
+def _states(spans: Collection[SlotSpan], token: int, n_layers: int) -> Iterator[OpenSpans]:
     here = {span for span in spans if span[0] <= token < span[1]}
     for state in product([None, *here], repeat=n_layers):
         if here <= {*state}:
             yield state
 
 
-def _may_follow(old: Span | None, new: Span | None, token: int) -> bool:
+def _may_follow(old: SlotSpan | None, new: SlotSpan | None, token: int) -> bool:
     """Return whether a layer in the span `new` at a token may be in `old` at the one before."""
     goes_on = old is not None and old[1] > token
     began = new is not None and new[0] < token
     return old == new if goes_on or began else True
 
 
-def _tag(span: Span | None, token: int, tags: SpanTags) -> int:
+def _tag(span: SlotSpan | None, token: int, tags: SpanTags) -> int:
     if span is None:
         return 0
     start, end, slot = span
@@ -70,13 +70,15 @@ def _tag(span: Span | None, token: int, tags: SpanTags) -> int:
     return int(kind[slot])
 
 
-def _score_token(unary: NDArray, state: State, token: int, tags: SpanTags) -> float:
+def _score_token(unary: NDArray, state: OpenSpans, token: int, tags: SpanTags) -> float:
     return sum(
         float(unary[layer, token, _tag(span, token, tags)]) for layer, span in enumerate(state)
     )
 
 
-def _score_edges(edges: NDArray, old: State, new: State, token: int, tags: SpanTags) -> float:
+def _score_edges(
+    edges: NDArray, old: OpenSpans, new: OpenSpans, token: int, tags: SpanTags
+) -> float:
     pairs = [
         (_tag(a, token - 1, tags), _tag(b, token, tags)) for a, b in zip(old, new, strict=True)
     ]

@@ -1,6 +1,6 @@
 """The base of the codecs of spans: a tagging scheme."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,32 +11,16 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from bcrf.chain import Potentials, SpanTags, span_candidates, span_posteriors
-from bcrf.chain.span_posteriors import stretch_posteriors
 from bcrf.schemes import get_scheme
 from spacy_bcrf.annotation import arrays
 from spacy_bcrf.annotation.entity_tags import EntityTags, trim_whitespace
-from spacy_bcrf.annotation.partial import (
-    PartialAnnotation,
-    read_annotated_labels,
-    read_partial_annotation,
-)
+from spacy_bcrf.annotation.partial import read_annotated_labels
 
-from .codec import Codec, Ops, Predictions, SpanArrays, Tags, Unit
-
-
-def check_group_name(option: str, key: object) -> None:
-    """Raise ValueError unless the value of an option is a name that configs can keep."""
-    if not isinstance(key, str):
-        raise ValueError(f"{option} must be the name of a span group, got {key!r}")
-    check_dollars(option, key)
-
-
-def check_dollars(option: str, value: str) -> None:
-    """Raise ValueError for a "$", which spaCy doubles in a config at every save."""
-    if "$" in value:
-        raise ValueError(
-            f"{option} cannot have a $, because spaCy's configs double it at every save: {value!r}"
-        )
+from .codec import Codec
+from .codec_types import Floats, Ops, PredictedSpans, SpanArrays, Tags, Unit
+from .option_checks import check_group_name
+from .partial_gold import PartialSpans
+from .span_tagging import SpanTagging
 
 
 class SpanCodec(Codec):
@@ -46,16 +30,13 @@ class SpanCodec(Codec):
     where_lost = "spaCy drops spans whose offsets do not match tokens, and warns. "
     attributes: ClassVar[arrays.Attributes] = (SENT_START, IS_SPACE)
     unit: ClassVar[Unit] = "span"
-    tag_unit: ClassVar[Unit] = "token"
-    groupings: ClassVar[tuple[str, ...]] = ("label", "length")
-    can_extend: ClassVar[bool] = False
-    outside: ClassVar[int | None] = 0
+    spans: SpanTagging
 
     def __init__(self, scheme: str, restrictions: str, **settings: str) -> None:
         """scheme: BILUO, BIO or BIES. restrictions, settings: see `Codec`."""
+        super().__init__({"scheme": scheme, **settings})
         self.scheme = get_scheme(scheme)
-        self.predictions: Callable[[Any, Any], Predictions] = self.scheme.decode_ids
-        self.settings = {"scheme": scheme, **settings}
+        self.predictions: Callable[[Any, Any], PredictedSpans] = self.scheme.decode_ids
         self.restrictions = restrictions
         self.tags_per_label = len(self.scheme.prefixes)
 
@@ -65,11 +46,12 @@ class SpanCodec(Codec):
         self.entities = EntityTags(self.scheme, labels, self._label_values)
         self.tags = self.scheme.tags(labels)
         self.constraints = self.entities.constraints
+        self.spans = SpanTagging(self.entities)
 
     def trim(self, values: arrays.Values, examples: Sequence[Example]) -> arrays.Values:
         """Return gold ENT_IOB and ENT_TYPE (N, 2) whose spans have no whitespace at an edge."""
         docs = [example.predicted for example in examples]
-        is_space = arrays.read_docs(docs, (IS_SPACE,))[:, 0] == 1
+        is_space = arrays.read_attributes(docs, (IS_SPACE,))[:, 0] == 1
         if not is_space.any():
             return values
         return trim_whitespace(values, is_space, arrays.is_first(arrays.doc_lengths(docs)))
@@ -78,11 +60,12 @@ class SpanCodec(Codec):
         iob, types = values.T
         return self.entities.gold(iob, types, arrays.is_first(lengths))
 
-    def forbid_ends(self, potentials: Potentials, tokens: arrays.Bools) -> Potentials:
-        return self.entities.forbid_ends(potentials, tokens)
+    def _tags_on(self, ops: Ops) -> SpanTags:
+        """Return the tags of spans on the device of `ops`."""
+        return SpanTags(*map(ops.asarray, self.spans.tags))
 
     def candidates(self, posterior: Potentials, threshold: float, ops: Ops) -> SpanArrays:
-        found = span_candidates(posterior, self.span_tags(ops), threshold)
+        found = span_candidates(posterior, self._tags_on(ops), threshold)
         starts, ends, labels, p = map(ops.to_numpy, found)
         return starts, ends, labels, p
 
@@ -90,12 +73,9 @@ class SpanCodec(Codec):
         lists = (part.tolist() for part in self.predictions(tags, arrays.doc_lengths([doc])))
         return [self.make_span(doc, *span) for span in zip(*lists, strict=True)]
 
-    def span_tags(self, ops: Ops) -> SpanTags:
-        return SpanTags(*map(ops.asarray, self.entities.span_tags))
-
     def compare_with_gold(
         self, tags: Tags, values: arrays.Values, lengths: Tags
-    ) -> tuple[Predictions, arrays.Bools, arrays.Bools]:
+    ) -> tuple[PredictedSpans, arrays.Bools, arrays.Bools]:
         """See `Codec.compare_with_gold`. All tokens of an annotated span have gold annotation."""
         iob, types = values.T
         first = arrays.is_first(lengths)
@@ -110,24 +90,13 @@ class SpanCodec(Codec):
         correct = (n_wrong[starts] == n_wrong[ends]) & ~continues
         return (starts, ends, labels), correct & known, known
 
-    def outside_posteriors(
-        self, posterior: Potentials, spans: Predictions, ops: Ops
-    ) -> NDArray[np.floating]:
-        """Return the probabilities (M,) that the tokens of spans are O, see `Codec`."""
-        starts, ends, _ = (ops.asarray(part) for part in spans)
-        return np.exp(ops.to_numpy(stretch_posteriors(posterior, 0, starts, ends)))
-
-    def confidences(
-        self, posterior: Potentials, predictions: Predictions, ops: Ops
-    ) -> NDArray[np.floating]:
+    def confidences(self, posterior: Potentials, predictions: PredictedSpans, ops: Ops) -> Floats:
         spans = (ops.asarray(part) for part in predictions)
-        return ops.to_numpy(span_posteriors(posterior, self.span_tags(ops), *spans))
+        return ops.to_numpy(span_posteriors(posterior, self._tags_on(ops), *spans))
 
 
 class PartialSpanCodec(SpanCodec):
     """Spans whose gold documents may annotate a part only, see `annotation.partial`."""
-
-    can_extend: ClassVar[bool] = True
 
     def set_keys(self, incorrect_spans_key: str | None, ambiguous_spans_key: str | None) -> None:
         """Set the span groups of incorrect and of ambiguous spans; None ignores them."""
@@ -137,16 +106,9 @@ class PartialSpanCodec(SpanCodec):
             if key is not None:
                 check_group_name(option, key)
 
+    def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
+        super().set_labels(labels, strings)
+        self.partial = PartialSpans(self.entities, self._keys)
+
     def find_labels(self, doc: Doc) -> set[str]:
         return self.find_used_labels(doc) | (read_annotated_labels(doc) or set())
-
-    def annotated_labels(self, doc: Doc) -> Collection[str] | None:
-        return read_annotated_labels(doc)
-
-    def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
-        return read_partial_annotation(examples, *self._keys)
-
-    def excludes(
-        self, partial: PartialAnnotation, start: int, end: int, label: str, is_annotated: bool
-    ) -> bool:
-        return partial.excludes(start, end, label, is_annotated, self.may_overlap)

@@ -1,6 +1,6 @@
 """The codec of part-of-speech tags, `Token.tag` or `Token.pos`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,9 +14,10 @@ from spacy.training import Example
 from bcrf.chain import CRF, Constraints, Potentials
 from spacy_bcrf.annotation import arrays
 from spacy_bcrf.annotation.entity_tags import LabelIndex
-from spacy_bcrf.annotation.partial import read_allowed_tags
 
-from .codec import Codec, Ops, Predictions, SpanArrays, Tags, Unit
+from .codec import Codec
+from .codec_types import Floats, Ops, PredictedSpans, ScoredSpans, SpanArrays, Tags, Unit
+from .partial_gold import PartialTags
 
 ATTRIBUTES = ("tag", "pos")
 
@@ -54,10 +55,6 @@ class TagCodec(Codec):
     constraints: Constraints | None = None
     restrictions = "allowed_tags"
     unit: ClassVar[Unit] = "token"
-    tag_unit: ClassVar[Unit] = "token"
-    groupings: ClassVar[tuple[str, ...]] = ("label",)
-    can_extend: ClassVar[bool] = True
-    outside: ClassVar[int | None] = None
     where_lost = "`spacy bcrf convert --tag-column` reads tags from a file of columns. "
 
     overwrite = False  # whether `write` replaces preset tags
@@ -65,7 +62,7 @@ class TagCodec(Codec):
     def __init__(self, attribute: str) -> None:
         """attribute: "tag" or "pos"."""
         check_attribute(attribute)
-        self.settings = {"attribute": attribute}
+        super().__init__({"attribute": attribute})
         self.what = f"token.{attribute}"
         self._attribute = attribute
         self._ids = (IDS[attribute.upper()],)
@@ -81,9 +78,10 @@ class TagCodec(Codec):
         self._index = LabelIndex(values)
         wrong = [strings.add(f"{WRONG}{label}") for label in labels]
         self._wrong = np.array(wrong, dtype="uint64")
+        self.partial = PartialTags(labels, self._wrong, self._ids[0], self._align)
 
     def find_labels(self, doc: Doc) -> set[str]:
-        """Return the tags of a gold document, and those that it calls wrong."""
+        """Return the tags of a gold document, and the tags that it calls wrong."""
         values = np.unique(doc.to_array(self._ids[0]))
         names = [doc.vocab.strings[value] for value in values.tolist() if value]
         return {name.removeprefix(WRONG) or name for name in names}
@@ -94,17 +92,17 @@ class TagCodec(Codec):
 
     def _read(self, doc: Doc) -> arrays.Values:
         """Return the tags (n,) of a document, 0 where it only says which tag is wrong."""
-        values = arrays.read_doc(doc, self._ids)[:, 0]
+        values = arrays.read_doc_attributes(doc, self._ids)[:, 0]
         return np.where(np.isin(values, self._wrong), 0, values)
 
     def length(self, span: Span) -> int | None:
         """Return None: a tag has no length."""
         return None
 
-    def read_gold(self, examples: Sequence[Example]) -> tuple[arrays.Values, dict[int, str]]:
+    def align_gold(self, examples: Sequence[Example]) -> tuple[arrays.Values, dict[int, str]]:
         """Return the gold attribute values (N, 1), and problems by example."""
-        return arrays.read_gold(
-            examples, 1, self._align, lambda doc: arrays.read_doc(doc, self._ids)
+        return arrays.align_values(
+            examples, 1, self._align, lambda doc: arrays.read_doc_attributes(doc, self._ids)
         )
 
     def _align(self, example: Example) -> arrays.Values:
@@ -115,44 +113,17 @@ class TagCodec(Codec):
         ids = self._index.find(values[:, 0]).astype("int32")
         return ids, (ids < 0) & (values[:, 0] != 0) & ~np.isin(values[:, 0], self._wrong)
 
-    def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
-        """Return the allowed tags by token, and problems. "!N" allows all but N, as for spaCy."""
-        found, problems = read_allowed_tags(examples)
-        for i, example in enumerate(examples):
-            if not np.isin(example.reference.to_array(self._ids[0]), self._wrong).any():
-                continue
-            values = self._align(example)[:, 0]
-            for token in np.flatnonzero(np.isin(values, self._wrong)).tolist():
-                wrong = self.labels[int((self._wrong == values[token]).argmax())]
-                by_token = found.setdefault(i, {})
-                by_token[token] = by_token.get(token, frozenset(self.labels)) - {wrong}
-        return found, problems
-
     def unannotated(self, doc: Doc) -> arrays.Bools:
         return self._read(doc) == 0
-
-    def constrain(
-        self, example: Example, partial: Any, values: arrays.Values, allowed: arrays.Bools
-    ) -> list[tuple[int, arrays.Bools]]:
-        for token, names in partial.items():
-            tags = np.isin(self.tags, list(names))
-            if unknown := sorted(names - set(self.tags)):
-                raise ValueError(f"unknown labels {', '.join(unknown)}")
-            if not (tags & allowed[token]).any():
-                tag = self.tags[int(allowed[token].argmax())]
-                word, expected = example.predicted[token].text, ", ".join(sorted(names))
-                raise ValueError(f"{word!r} (token {token}) is {tag}, but may only be {expected}")
-            allowed[token] &= tags
-        return []
 
     def check_promise(self, promise: str) -> None:
         if promise == "recall":
             raise ValueError(
-                f"a recall promise writes candidate spans, but the component predicts {self.what}. "
-                "Promise precision"
+                f"it predicts {self.what}, but a promise of recall is one of spans. Choose a "
+                "component of spans (--pipe), or promise precision"
             )
 
-    def predictions(self, tags: Tags, lengths: Tags) -> Predictions:
+    def predictions(self, tags: Tags, lengths: Tags) -> PredictedSpans:
         tokens = np.arange(len(tags))
         return tokens, tokens + 1, tags
 
@@ -161,14 +132,22 @@ class TagCodec(Codec):
         tokens, tags = np.nonzero(marginals >= threshold)
         return tokens, tokens + 1, tags, marginals[tokens, tags]
 
+    def is_preset(self, doc: Doc) -> bool:
+        return not self.overwrite and len(doc) > 0 and bool(doc.to_array(self._ids[0]).all())
+
+    def is_hidden_by(self, assigned: Iterable[str]) -> bool:
+        return not self.overwrite and self.what in assigned
+
     def kept(self, docs: Sequence[Doc], tags: Tags) -> Tags:
         """Return preset tags, unless `overwrite` is set, and predicted tags elsewhere."""
         if self.overwrite:
             return tags
-        old = arrays.read_docs(docs, self._ids)[:, 0]
+        old = arrays.read_attributes(docs, self._ids)[:, 0]
         return np.where(old > 0, self._index.find(old), tags).astype("int32")
 
-    def write(self, docs: Sequence[Doc], tags: Sequence[Tags]) -> list[Doc]:
+    def write(
+        self, docs: Sequence[Doc], tags: Sequence[Tags], spans: Sequence[ScoredSpans | None]
+    ) -> list[Doc]:
         # NumPy is slow for arrays of a few tokens.
         all_ids = np.concatenate(tags)
         values = np.where(all_ids[:, None] == arrays.UNKNOWN, 0, self._values[all_ids])
@@ -177,7 +156,7 @@ class TagCodec(Codec):
             start, end = end, end + len(ids)
             of_doc: Any = values[start:end]
             if not self.overwrite and doc.has_annotation(columns[0]):
-                old = arrays.read_doc(doc, self._ids)
+                old = arrays.read_doc_attributes(doc, self._ids)
                 of_doc = np.where(old > 0, old, of_doc)
             doc.from_array(columns, of_doc)
         return list(docs)
@@ -187,7 +166,7 @@ class TagCodec(Codec):
 
     def compare_with_gold(
         self, tags: Tags, values: arrays.Values, lengths: Tags
-    ) -> tuple[Predictions, arrays.Bools, arrays.Bools]:
+    ) -> tuple[PredictedSpans, arrays.Bools, arrays.Bools]:
         gold, has_unknown_label = self.encode(values, lengths)
         # A token with an unknown label is annotated. Every prediction on it is wrong.
         return (
@@ -196,8 +175,6 @@ class TagCodec(Codec):
             (gold != arrays.UNKNOWN) | has_unknown_label,
         )
 
-    def confidences(
-        self, posterior: Potentials, predictions: Predictions, ops: Ops
-    ) -> NDArray[np.floating]:
+    def confidences(self, posterior: Potentials, predictions: PredictedSpans, ops: Ops) -> Floats:
         tokens, _, tags = predictions
         return token_confidences(posterior, tokens, tags, ops)

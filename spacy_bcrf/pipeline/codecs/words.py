@@ -12,11 +12,19 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_bcrf.annotation.arrays import Bools, DocBatch, Values, allowed_tags, read_doc, read_gold
+from spacy_bcrf.annotation.arrays import (
+    UNKNOWN,
+    Bools,
+    DocBatch,
+    Values,
+    align_values,
+    allowed_tags,
+    read_doc_attributes,
+)
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
 from spacy_bcrf.annotation.word_tags import merge_characters, read_words
 
-from .codec import Predictions, Tags, Unit
+from .codec_types import PredictedSpans, ScoredSpans, Tags, Unit
 from .spans import SpanCodec
 from .tags import check_attribute, check_upos
 
@@ -27,7 +35,6 @@ class WordCodec(SpanCodec):
     what = "words with a tag"
     where_lost = ""
     unit: ClassVar[Unit] = "word"
-    tag_unit: ClassVar[Unit] = "word"
 
     def __init__(self, attribute: str) -> None:
         """attribute: "tag" or "pos", the attribute of gold words to predict."""
@@ -47,17 +54,17 @@ class WordCodec(SpanCodec):
         self._values = np.array(by_tag, dtype="uint64")
 
     def find_labels(self, doc: Doc) -> set[str]:
-        values, is_space = read_doc(doc, (self._ids[0], IS_SPACE)).T
+        values, is_space = read_doc_attributes(doc, (self._ids[0], IS_SPACE)).T
         return {doc.vocab.strings[value] for value in np.unique(values[is_space == 0]) if value}
 
     def find_spans(self, doc: Doc) -> list[Span]:
-        words = enumerate(read_doc(doc, (self._ids[0], IS_SPACE)).tolist())
+        words = enumerate(read_doc_attributes(doc, (self._ids[0], IS_SPACE)).tolist())
         return [Span(doc, i, i + 1, label=tag) for i, (tag, is_space) in words if not is_space]
 
-    def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
+    def align_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return the gold words as spans of characters (N, 2), and problems by example."""
         # Always align: only `read_words` recognizes a reference without words.
-        return read_gold(examples, 2, partial(read_words, attribute=self._ids[0]))
+        return align_values(examples, 2, partial(read_words, attribute=self._ids[0]))
 
     def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
         """See `Codec.encode`. A word without a tag allows its boundaries with every label."""
@@ -74,7 +81,7 @@ class WordCodec(SpanCodec):
         return allowed, is_unknown
 
     def unannotated(self, doc: Doc) -> Bools:
-        values, is_space = read_doc(doc, (self._ids[0], IS_SPACE)).T
+        values, is_space = read_doc_attributes(doc, (self._ids[0], IS_SPACE)).T
         return (values == 0) & (is_space == 0)
 
     def length(self, span: Span) -> int | None:
@@ -95,13 +102,16 @@ class WordCodec(SpanCodec):
         allowed[new_sentence] &= self.entities.may_start
         return allowed, None
 
-    def write(self, docs: Sequence[Doc], tags: Sequence[Tags]) -> list[Doc]:
+    def write(
+        self, docs: Sequence[Doc], tags: Sequence[Tags], spans: Sequence[ScoredSpans | None]
+    ) -> list[Doc]:
+        """Merge characters into words. One with the tag UNKNOWN is a word without a tag."""
         ids = np.concatenate(tags)
-        starts = self.entities.may_start[ids]
-        return merge_characters(docs, starts, self._ids, self._values[ids[starts]])
+        starts = self.entities.may_start[ids] | (ids == UNKNOWN)
+        return merge_characters(docs, starts, self._ids, self._values[ids[starts].clip(min=0)])
 
     def compare_with_gold(
         self, tags: Tags, values: Values, lengths: Tags
-    ) -> tuple[Predictions, Bools, Bools]:
+    ) -> tuple[PredictedSpans, Bools, Bools]:
         # A word without a gold tag is unannotated.
         return super().compare_with_gold(tags, np.where(values[:, 1:] == 0, 0, values), lengths)

@@ -19,7 +19,7 @@ inline float center(float* row, const float* valid, int width) {
         squares += x * x;
         store(row + i, x);
     }
-    return 1 / std::sqrt(sum<float>(squares) / float(width) + 1e-8f);
+    return 1 / std::sqrt(sum<float>(squares) / float(width) + NormalizationLimits::LEAST_VARIANCE);
 }
 
 // Normalize a row to mean 0 and variance 1, multiply it by the gain, and add the shift, and `in` if

@@ -41,6 +41,7 @@ enum class Objective { crf, bcrf, mean_field, sapo, perceptron, mira };
 struct Options {
     Objective objective;
     int n_iter;      // iterations of the Bregman CRF and of mean field
+    double relaxation;  // of the Bregman CRF
     int n;           // length of the n-best list of SAPO and MIRA
     int beam;        // beam width of the n-best search, or 0 for A*
     bool averaged;
@@ -212,7 +213,7 @@ struct Model {
         mass += scale;
         ++steps;
         sequences_seen += 1;
-        if (scale < 1e-2) rescale();
+        if (scale < LearnerLimits::LEAST_SCALE) rescale();
     }
 
     // Fold the scale into the weights before it gets so small that sums cancel. This changes all

@@ -13,10 +13,6 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// A learner has diverged when the absolute scores of a sequence sum to this: the spacing of floats
-// is then larger than any step.
-constexpr float diverged = 1e12f;
-
 // The n best labelings of a sequence.
 struct BestList {
     int found = 0;
@@ -123,8 +119,7 @@ class Objectives {
         if (m_.options.objective == Objective::crf) {
             dense_kernels->sum_product(all, outputs);
         } else {
-            // The defaults of chain.BCRF.
-            const BregmanOptions options{m_.options.n_iter, 1.25, -1, lower, projection::MEAN, 1};
+            const BregmanOptions options{m_.options.n_iter, m_.options.relaxation, -1, lower, projection::MEAN, 1};
             dense_kernels->bregman(all, options, outputs);
         }
         return total();
@@ -376,7 +371,7 @@ class Objectives {
                 total += std::abs(row[v] * scale);
             }
         }
-        if (!(total < diverged)) return false;
+        if (!(total < LearnerLimits::DIVERGED)) return false;
         if (m_.chains == 1) {
             unary_.swap(scores_);
         } else {

@@ -7,11 +7,6 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// A step leaves out the rows whose gradient has no larger component. Late in training most tokens are
-// certain and have gradients near 0, whose updates would take most of the time. MIRA has no such limit:
-// its gradients are steps of any size.
-constexpr double negligible = 1e-4;
-
 class Online {
     Model& m_;
     Objectives of_;
@@ -37,7 +32,8 @@ class Online {
     }
 
     template <class R> bool is_negligible(const R* gradient, int n) const {
-        const double least = m_.options.objective == Objective::mira ? 0 : negligible;
+        // Gradients of MIRA are steps of any size.
+        const double least = m_.options.objective == Objective::mira ? 0 : LearnerLimits::NEGLIGIBLE_GRADIENT;
         for (int t = 0; t < n; ++t)
             if (std::abs(gradient[t]) > least) return false;
         return true;
@@ -207,7 +203,7 @@ class Online {
             for (int row : rows) pay(size_t(row), now);
         };
         if (!of_.differentiate(value, pay_rows)) return true;
-        if (!(std::abs(value) < diverged)) return false;
+        if (!(std::abs(value) < LearnerLimits::DIVERGED)) return false;
         loss += value;
         // The steps of MIRA have the rate in them.
         update(m_.options.objective == Objective::mira ? 1 : m_.rate());

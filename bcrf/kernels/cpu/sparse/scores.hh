@@ -90,6 +90,16 @@ inline void score_values(const In* weights, size_t stride, int tags, const Seque
         }
 }
 
+// The words of `size` sequences, by their hashes, and the attribute values of their tokens. Scores are of the tokens
+// [from, to) of each sequence.
+struct WordBatch {
+    TokenValues tokens;
+    const std::uint64_t* words;
+    const int* lengths;
+    int size;
+    int from = 0, to = std::numeric_limits<int>::max();
+};
+
 // Unary scores of tokens. The same words, and the same pairs and triples of words in a row, come
 // again and again. They always add the same scores to the tokens at and around them, so the class
 // keeps these sums. A token then adds a few arrays in place of dozens of rows, and needs no keys. The
@@ -253,15 +263,13 @@ class WordScores {
         after_ = std::max(after_, last);
     }
 
-    // Compute unary (N, tags) of a batch, of the tokens [from, to) of each sequence. All calls must have
-    // the same weights and features in the dictionary, which must not change meanwhile. Raise
-    // std::out_of_range if the dictionary has features without weights.
-    void score(const TokenValues& tokens, const std::uint64_t* words, const int* lengths, int batch,
-               Dictionary& dictionary, const Weights& weights, float* unary, int from = 0,
-               int to = std::numeric_limits<int>::max()) {
+    // Compute unary (N, tags) of a batch. All calls must have the same weights and features in the
+    // dictionary, which must not change meanwhile. Raise std::out_of_range if the dictionary has
+    // features without weights.
+    void score(const WordBatch& batch, Dictionary& dictionary, const Weights& weights, float* unary) {
         const std::lock_guard<std::mutex> lock(mutex_);
         try {
-            score_all(tokens, words, lengths, batch, dictionary, weights, unary, from, to);
+            score_all(batch, dictionary, weights, unary);
         } catch (...) {
             forget();  // grams without sums
             throw;
@@ -298,14 +306,13 @@ class WordScores {
         }
     }
 
-    void score_all(const TokenValues& tokens, const std::uint64_t* words, const int* lengths, int batch,
-                   Dictionary& dictionary, const Weights& weights, float* unary, int from, int to) {
+    void score_all(const WordBatch& batch, Dictionary& dictionary, const Weights& weights, float* unary) {
         std::vector<std::uint64_t> keys;
         std::vector<std::int64_t> starts = {0};
         std::vector<std::int32_t> rows;
-        others_.extract(tokens, lengths, batch, keys, starts);
+        others_.extract(batch.tokens, batch.lengths, batch.size, keys, starts);
         look_up(dictionary, weights, keys, rows);
-        const size_t columns = 1 + tokens.singles;
+        const size_t columns = 1 + batch.tokens.singles;
         if (columns != columns_ || weights.stride != stride_) {
             cover();
             columns_ = columns;
@@ -314,14 +321,15 @@ class WordScores {
         }
         ScoreParts parts;
         std::int64_t first = 0;
-        for (int b = 0; b < batch; first += lengths[b++])
-            for (int begin = from; begin < std::min(to, lengths[b]); begin += BLOCK) {
-                const int end = std::min({to, lengths[b], begin + int(BLOCK)});
+        for (int b = 0; b < batch.size; first += batch.lengths[b++]) {
+            const int length = batch.lengths[b], stop = std::min(batch.to, length);
+            for (int begin = batch.from; begin < stop; begin += BLOCK) {
+                const int end = std::min(stop, begin + int(BLOCK));
                 if (!has_room(end - begin + before_ + after_)) forget();
-                number({tokens, words, first, lengths[b], begin, end}, dictionary, weights);
+                number({batch.tokens, batch.words, first, length, begin, end}, dictionary, weights);
                 parts.clear();
                 for (int i = begin; i < end; ++i) {
-                    parts.add_position(weights, i == 0, i == lengths[b] - 1);
+                    parts.add_position(weights, i == 0, i == length - 1);
                     for (const Grams& grams : grams_)
                         for (size_t g = 0; g < grams.groups.size(); ++g) {
                             const Group& group = grams.groups[g];
@@ -334,6 +342,7 @@ class WordScores {
                 }
                 parts.sum(stride_, weights.tags, unary + (first + begin) * weights.tags);
             }
+        }
     }
 };
 

@@ -91,27 +91,41 @@ struct StreamRules {
         return &closed[size_t(place * KINDS + kind) * chains * tags];
     }
 
+    // Return whether a labeling can end after tag i of (KINDS, C, T), and go on to a safe tag, for each kind of the next
+    // token.
+    bool stays_safe(size_t i) const {
+        const size_t T = tags, n = chains * T;
+        for (int next = 0; next < KINDS; ++next) {
+            bool goes_on = false, ends = false;
+            for (size_t t = 0; t < T; ++t) {
+                const size_t k = i % n - i % T + t;
+                if (!(edge(int(i / n), int(i % T), int(t)) > NEVER) || closed_tags(1, next)[k]) continue;
+                goes_on |= safe[next * n + k];
+                ends |= !closed_tags(2, next)[k];
+            }
+            if (!goes_on || !ends) return false;
+        }
+        return true;
+    }
+
     void prepare() {
         into.resize(size_t(KINDS) * tags);
         for (size_t k = 0; k < into.size(); ++k)
             for (int s = 0; s < tags; ++s)
                 if (const double x = edge(int(k / tags), s, int(k % tags)); x > NEVER) {
-                    const double factor = std::abs(x * scale) < 200 ? std::exp(x * scale) : std::nan("");
+                    const double factor = std::abs(x * scale) < StreamLimits::MOST_SCORE ? std::exp(x * scale) : std::nan("");
                     into[k].push_back({s, x, factor});
                 }
-        const size_t T = tags, n = chains * T;
-        safe.assign(KINDS * n, true);
-        for (size_t i = 0, known = 0; known < safe.size(); i = (i + 1) % safe.size(), ++known)
-            for (int next = 0; next < KINDS && safe[i]; ++next) {
-                bool goes_on = false, ends = false;
-                for (size_t t = 0; t < T; ++t)
-                    if (const size_t k = i % n - i % T + t;
-                        edge(int(i / n), int(i % T), int(t)) > NEVER && !closed_tags(1, next)[k]) {
-                        goes_on |= safe[next * n + k];
-                        ends |= !closed_tags(2, next)[k];
-                    }
-                if (!goes_on || !ends) safe[i] = false, known = 0;
-            }
+        safe.assign(size_t(KINDS) * chains * tags, true);
+        // A tag that is not safe may make others unsafe, so rounds go on until one changes nothing.
+        for (bool changed = true; changed;) {
+            changed = false;
+            for (size_t i = 0; i < safe.size(); ++i)
+                if (safe[i] && !stays_safe(i)) {
+                    safe[i] = false;
+                    changed = true;
+                }
+        }
     }
 };
 
@@ -124,7 +138,7 @@ struct StreamSpan {
 
 class Stream {
     using Row = std::vector<double>;
-    static constexpr double NEVER = StreamRules::NEVER, TINY = 1e-190;
+    static constexpr double NEVER = StreamRules::NEVER;
 
     struct Token {
         int kind;
@@ -190,7 +204,7 @@ class Stream {
         for (int t = 0; t < tags_; ++t) {
             double sum = 0, &log_sum = sums_[row(c, i) + t], top = NEVER;
             for (const auto& arc : into(i, t)) sum += messages[arc.tag] * arc.factor;
-            if (sum > TINY) {
+            if (sum > StreamLimits::LEAST_SUM) {
                 log_sum = std::log(sum), inverse_[row(c, i) + t] = 1 / sum;
                 continue;
             }

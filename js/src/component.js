@@ -1,0 +1,227 @@
+// A component: from tokens to tags or spans. Mirrors spacy_bcrf/pipeline/prediction.py and its codecs.
+
+import { bestSpans } from "./best_spans.js";
+import { Posterior, Transitions, fill, findBest } from "./chain.js";
+import { Scores } from "./scores.js";
+import { toFirstOrder } from "./second_order.js";
+import { poolPosteriors } from "./two_pass.js";
+
+const HIGHEST = 1 - 1e-5; // threshold: the posterior of a certain span is 1 up to rounding
+const USUAL = 0.5; // threshold of the decoder for F
+const OUTSIDE = 0; // the tag of no span
+const order = (a, b) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2];
+
+// The scores of a chain with T tags, which are those of C chains side by side with S tags each, and their transitions.
+class Chain {
+  // isAllowed(from, to): of transitions. closed(from, to): whether one ends a span without a tag that shows it, or null.
+  constructor(spec, file, temperature, isAllowed = () => true, closed = null) {
+    this.scores = new Scores(spec, file);
+    const { S, T, general } = this.scores, weights = new Float32Array(S * S);
+    for (let u = 0; u < S; ++u) weights.set(general.subarray(u * T, u * T + S), u * S);
+    const make = (allowed, heat) => new Transitions(weights, S, allowed, heat, spec.full === true);
+    this.transitions = make(isAllowed, temperature);
+    this.behindBlanks = closed ? make((u, t) => isAllowed(u, t) && !closed(u, t), temperature) : this.transitions;
+    Object.assign(this, { S, C: T / S, pairs: spec.pairs === undefined ? null : file.sections[spec.pairs] });
+    if (!this.pairs) return;
+    if (this.pairs.length !== (S + 1) * S) throw new RangeError("the pairs do not fit the tags");
+    this.plain = make(isAllowed, 1);
+  }
+  // Return scores (n, T) as those (n, S) of each chain.
+  split(scores) {
+    const { S, C, transitions: { Floats } } = this, n = scores.length / (S * C);
+    if (C === 1) return [new Floats(scores)];
+    return Array.from({ length: C }, (_, c) => {
+      const own = new Floats(n * S);
+      for (let i = 0; i < n; ++i) own.set(scores.subarray((i * C + c) * S, (i * C + c + 1) * S), i * S);
+      return own;
+    });
+  }
+  // The weight of tag c behind the tags a and b; a is S at the start.
+  weightOfThree(a, b, c) {
+    const row = this.pairs[a * this.S + b], { rows, tags, weights } = this.scores;
+    for (let k = rows[row]; k < rows[row + 1]; k += 2) if (tags[k] === c) return weights[k + 1];
+    return 0;
+  }
+}
+
+export class Component {
+  constructor(spec, file) {
+    const { name, labels, layers, start } = spec, all = labels.map((_, l) => l);
+    Object.assign(this, { name, spec, labels, isSpans: spec.span_tags !== undefined });
+    const allowed = this.isSpans && file.sections[spec.transitions], S = spec.n_states;
+    const isAllowed = allowed ? (u, t) => allowed[u * S + t] === 1 : undefined;
+    const closed = spec.is_end_open ? (u, t) => u > 0 && (t === 0 || start[t]) : null;
+    this.chain = new Chain(spec.chain, file, spec.temperature, isAllowed, closed);
+    this.first = spec.first ? new Chain(spec.first.chain, file, 1) : null;
+    const { C } = this.chain;
+    if (this.chain.S !== S || S * C !== spec.tags.length || (allowed && allowed.length !== S * S))
+      throw new RangeError(`the tags of ${name} do not fit its weights`);
+    // The label of each slot of a chain, and the chains and the slot of each label.
+    this.labelOf = layers?.labels ?? [all];
+    this.places = all.map((l) => (layers ? { chains: layers.chains[l].filter((c) => c >= 0), slot: layers.slots[l] }
+      : { chains: [0], slot: l }));
+    this.groups = layers?.groups ?? all.map(() => 0);
+    this.depths = layers?.depths ?? [1];
+    this.most = Math.max(1, ...this.places.map(({ chains }) => chains.length));
+    if (this.isSpans) {
+      const [first, inside, last, single] = spec.span_tags, perLabel = (S - 1) / first.length;
+      this.tagsOf = { first, inside, last, single };
+      this.slotOf = Array.from({ length: S }, (_, t) => Math.floor((t - 1) / perLabel));
+      this.isUnused = this.labelOf.map((own) => this.slotOf.map((slot) => own[slot] < 0));
+    }
+    // The least probability of a prediction by label, 0 for any.
+    const byName = (label) => (typeof spec.threshold === "number" ? spec.threshold : spec.threshold[label] ?? 0);
+    const thresholds = labels.map(byName);
+    this.cutoffs = thresholds.map((x) => Math.min(x || USUAL, HIGHEST)); // of the decoder for F
+    const promised = spec.control?.promise === "precision" ? byLabel(spec.control, labels) : [];
+    this.least = thresholds.map((x, l) => Math.min(promised[l] ?? (spec.decoder === "f" ? 0 : x), HIGHEST));
+  }
+  // Return a lattice for each chain. columns: tags of earlier components.
+  lattices(doc, columns) {
+    const { chain, first, spec } = this, n = doc.words.length, { transitions, behindBlanks, S } = chain;
+    const unary = chain.split(chain.scores.score(doc, columns, { pooled: first && this.pool(doc, columns) }));
+    return unary.map((own, c) => {
+      let edges = null;
+      this.limit(own, 0, true, n === 1);
+      this.limit(own, (n - 1) * S, false, true);
+      if (chain.pairs) ({ unary: own, edges } = toFirstOrder(chain.plain, own, (u, v, w) => chain.weightOfThree(u, v, w)));
+      for (let i = 0; i < n; ++i) this.restrict(own, i * S, c, doc.isBlank[i], i === n - 1);
+      const behind = (i) => (doc.isBlank[i] ? behindBlanks : transitions);
+      return fill(transitions, own, edges ? (i) => behind(i).corrected(edges[i]) : behind);
+    });
+  }
+  // Forbid tags that cannot start or end a text.
+  limit(unary, at, isFirst, isLast) {
+    const { start, end } = this.spec;
+    for (let t = 0; this.isSpans && t < this.chain.S; ++t)
+      if ((isFirst && !start[t]) || (isLast && !end[t])) unary[at + t] = -Infinity;
+  }
+  // Forbid tags that a chain does not have, and those by which a span starts or ends on white space.
+  restrict(unary, at, c, isBlank, isLast) {
+    if (!this.isSpans || !(isBlank || this.spec.layers)) return;
+    const { edge, is_end_open: isEndOpen } = this.spec, isUnused = this.isUnused[c];
+    for (let t = 1; t < this.chain.S; ++t)
+      if (isUnused[t] || (isBlank && (edge[t] || (isLast && isEndOpen)))) unary[at + t] = -Infinity;
+  }
+  pool(doc, columns) {
+    const { scores, transitions, S } = this.first, unary = this.first.split(scores.score(doc, columns));
+    const posteriors = unary.map((own) => new Posterior(fill(transitions, own, () => transitions)));
+    const posterior = (i, t) => posteriors[Math.floor(t / S)].tag(i, t % S);
+    return poolPosteriors(posterior, this.spec.first, doc, this.chain.scores.characters);
+  }
+  // Return what a document has. minimum: by label the least probabilities of candidates; null for none.
+  run(doc, columns, { probabilities = true, nbest = 0, minimum = null, inside = false } = {}) {
+    const { spec, least, name } = this, found = { name, tags: [], spans: [] };
+    Object.assign(found, minimum && { candidates: [] }, inside && { inside: [] }, nbest && { nbest: [] });
+    if (!doc.words.length) return found;
+    const lattices = this.lattices(doc, columns);
+    const tags = spec.decoder === "f" ? null : lattices.map((lattice) => lattice.settle(0, true));
+    let posteriors = null; // few texts without spans need them
+    const isLikely = probabilities || least.some(Boolean) || spec.layers, hasSpans = tags?.some((own) => own.some(Boolean));
+    if (!tags || minimum || inside || (isLikely && (hasSpans || !this.isSpans)))
+      posteriors = lattices.map((lattice) => new Posterior(lattice, this.tagsOf));
+    if (!this.isSpans) {
+      const p = Array.from(tags[0], (t, i) => posteriors?.[0].tag(i, t));
+      found.tags = Array.from(tags[0], (t, i) => (p[i] < least[t] ? "" : spec.tags[t]));
+      if (probabilities) found.probabilities = p.map((x, i) => this.calibrate(x, tags[0][i], 1));
+    } else {
+      const likely = (span) => this.probability(posteriors, ...span);
+      const chosen = tags ? this.decode(tags) : this.chooseSpans(posteriors);
+      const kept = chosen.filter((span) => !least[span[2]] || likely(span) >= least[span[2]]);
+      found.spans = kept.map((span) => describe(this, doc, ...span, posteriors && this.calibrate(likely(span), span[2], span[1] - span[0])));
+      if (!spec.layers) found.tags = this.nameTags(doc.words.length, kept);
+      if (minimum) found.candidates = this.candidates(posteriors, minimum).map((span) => describe(this, doc, ...span));
+      if (inside) found.inside = doc.words.map((_, i) => 1 - posteriors.reduce((p, each) => p * each.tag(i, OUTSIDE), 1));
+    }
+    if (nbest) found.nbest = this.nbest(doc, lattices, nbest);
+    return found;
+  }
+  // Return the spans [from, to, tag] of tags. first: the number of the first token.
+  findSpans(tags, first = 0) {
+    const { start } = this.spec, found = [];
+    for (let i = 0, from = 0; i < tags.length; ++i) {
+      if (i + 1 < tags.length && !start[tags[i + 1]]) continue;
+      if (tags[from] !== OUTSIDE) found.push([first + from, first + i + 1, tags[from]]);
+      from = i + 1;
+    }
+    return found;
+  }
+  // Return the spans [from, to, label] of the labelings of all chains in order of the text, each once.
+  decode(tags) {
+    const label = (c) => ([from, to, tag]) => [from, to, this.labelOf[c][this.slotOf[tag]]];
+    const found = tags.flatMap((own, c) => this.findSpans(own).map(label(c)));
+    if (tags.length === 1) return found;
+    return found.sort(order).filter((span, i) => !i || order(span, found[i - 1]));
+  }
+  nameTags(n, spans) {
+    const tags = new Array(n).fill(this.spec.tags[OUTSIDE]), { first, inside, last, single } = this.tagsOf;
+    for (const [from, to, label] of spans) {
+      tags.fill(this.spec.tags[inside[label]], from, to);
+      tags[to - 1] = this.spec.tags[last[label]];
+      tags[from] = this.spec.tags[(to - from === 1 ? single : first)[label]];
+    }
+    return tags;
+  }
+  // The probability that a span is in one of the layers of its label.
+  probability(posteriors, from, to, label) {
+    const { chains, slot } = this.places[label];
+    if (chains.length === 1) return posteriors[chains[0]].span(from, to, slot);
+    return 1 - chains.reduce((p, c) => p * (1 - posteriors[c].span(from, to, slot)), 1);
+  }
+  // Return all spans [from, to, label, probability] whose probability reaches the minimum of their label.
+  candidates(posteriors, minimum) {
+    // A span in k layers reaches the threshold only if it has a k-th of it in one of them.
+    const least = Math.min(...minimum) / this.most, found = new Map();
+    if (!(least <= 1)) return [];
+    posteriors.forEach((posterior, c) => {
+      for (const [from, to, slot, p] of posterior.candidates(least)) {
+        const label = this.labelOf[c][slot];
+        if (label >= 0) found.set(`${from} ${to} ${label}`, [from, to, label, p]);
+      }
+    });
+    const spans = [...found.values()];
+    if (this.most > 1) for (const span of spans) span[3] = this.probability(posteriors, ...span);
+    return spans.filter(([, , label, p]) => p >= minimum[label]).sort(order);
+  }
+  // The decoder for F: the spans with the largest sum of probability - threshold.
+  chooseSpans(posteriors) {
+    const { cutoffs } = this, lowest = Math.min(HIGHEST, ...cutoffs), chosen = [];
+    const spans = this.candidates(posteriors, cutoffs.map(() => lowest));
+    this.depths.forEach((depth, group) => {
+      const own = spans.filter(([, , label]) => this.groups[label] === group);
+      const gains = own.map(([, , label, p]) => p - cutoffs[label]);
+      for (const i of bestSpans(own, gains, depth)) chosen.push(own[i].slice(0, 3));
+    });
+    return chosen.sort(order);
+  }
+  calibrate(p, label, size) {
+    const { calibration } = this.spec;
+    if (!calibration) return p;
+    const { by, groups, slopes, intercepts } = calibration, key = by === "length" ? String(size) : this.labels[label];
+    const at = groups.indexOf(key), k = at < 0 ? groups.length : at, q = Math.min(Math.max(p, 1e-6), 1 - 1e-6);
+    return 1 / (1 + Math.exp(-(slopes[k] * (Math.log(q) - Math.log1p(-q)) + intercepts[k])));
+  }
+  nbest(doc, lattices, count) {
+    if (lattices.length > 1) throw new RangeError(`${this.name} has spans that may overlap, which have no n best labelings here`);
+    return findBest(count, lattices[0]).map(({ tags, p }) => ({
+      probability: p,
+      tags: Array.from(tags, (t) => this.spec.tags[t]),
+      spans: this.isSpans ? this.decode([tags]).map((span) => describe(this, doc, ...span)) : [],
+    }));
+  }
+}
+
+// Return a span of tokens as users see it.
+export function describe({ labels }, { starts, ends, text, point }, from, to, label, probability) {
+  const start = starts[from], end = ends[to - 1];
+  return {
+    label: labels[label], start, end, text: text.slice(start, end), points: [point(start), point(end)], tokens: [from, to],
+    ...(typeof probability === "number" && { probability }),
+  };
+}
+
+// Return the threshold of each label, undefined without one.
+export function byLabel({ labels, thresholds }, names) {
+  const known = new Map(labels.map((label, i) => [label, thresholds[i]]));
+  return names.map((name) => known.get(name));
+}

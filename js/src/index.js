@@ -1,0 +1,106 @@
+// Trained chains of spacy-bcrf in a browser, a worker or Node. No dependency, no network, no eval.
+
+import { checkText, codePoints } from "./characters.js";
+import { Component, byLabel } from "./component.js";
+import { ModelFile, decompress, guarded } from "./model_file.js";
+import { Folding, STYLES, replaceSpans } from "./redact.js";
+import { Stream } from "./stream.js";
+import { Tokenizer } from "./tokenizers.js";
+
+export { codePoints } from "./characters.js";
+export { ModelError } from "./model_file.js";
+export { restore } from "./redact.js";
+
+// Return the pipeline of a file's bytes, gzipped or not. ModelError for bytes that are no model of this version.
+export async function load(bytes) {
+  const file = await decompress(bytes);
+  return guarded(() => new Pipeline(new ModelFile(file)));
+}
+
+// Throw a TypeError for options that do not exist.
+function checkOptions(options, ...known) {
+  for (const name of Object.keys(options))
+    if (!known.includes(name)) throw new TypeError(`unknown option ${name}; expected ${known.join(", ")}`);
+}
+
+class Pipeline {
+  constructor(file) {
+    const { header, characters } = file;
+    this.meta = header.meta;
+    this.promises = header.promises;
+    this.folding = new Folding(characters, header.unit);
+    this.tokenizer = new Tokenizer(header.tokenizer, characters);
+    this.components = header.components.map((spec) => new Component(spec, file));
+  }
+  // Return the component of a name, by default the only one, of those that find spans.
+  find(name, onlySpans = true) {
+    const able = this.components.filter((each) => (name === undefined ? each.isSpans || !onlySpans : each.name === name));
+    if (able.length === 1) return able[0];
+    const names = this.components.map((each) => each.name).join(", ");
+    throw new RangeError(name === undefined ? `name one component of ${names}` : `no component ${name}; there are ${names}`);
+  }
+  tokenize(text) {
+    checkText(text);
+    return { ...this.tokenizer.tokenize(text), point: codePoints(text) };
+  }
+  // Run the components in their order, those before `end`. Returns what they find by name, and the tags that later ones read.
+  run(doc, options, end = null) {
+    const found = {}, columns = {};
+    for (const component of this.components) {
+      if (component === end) break;
+      found[component.name] = component.run(doc, columns, options);
+      if (!component.isSpans) columns[component.spec.writes.replace("token.", "")] = found[component.name].tags;
+    }
+    return { found, columns };
+  }
+  // Return tokens and, by component, tags, spans with probabilities, and the n best labelings.
+  annotate(text, options = {}) {
+    checkOptions(options, "probabilities", "nbest");
+    const doc = this.tokenize(text), { starts, ends, spaces } = doc;
+    const tokens = doc.words.map((word, i) => ({ text: word, start: starts[i], end: ends[i], blank: spaces[i] }));
+    return { text, tokens, components: this.run(doc, options).found };
+  }
+  // Return the spans whose probability reaches the thresholds of a promise of recall, or one threshold for all labels.
+  candidates(text, options = {}) {
+    checkOptions(options, "pipe", "threshold", "promise");
+    const component = this.find(options.pipe), minimum = this.minimum(component, options), doc = this.tokenize(text);
+    return component.run(doc, this.run(doc, {}, component).columns, { minimum }).candidates;
+  }
+  // Return the least probability of each label by a promise of the model, or a threshold.
+  minimum({ name, labels, spec }, { threshold, promise }) {
+    if (threshold !== undefined) {
+      if (!(threshold > 0 && threshold <= 1)) throw new RangeError(`threshold must be above 0 and at most 1, got ${threshold}`);
+      return labels.map(() => threshold);
+    }
+    const known = this.promises[name] ?? {}, control = promise === undefined ? spec.control : known[promise];
+    if (control?.promise === "recall") return byLabel(control, labels).map((x) => x ?? Infinity);
+    const names = Object.keys(known).filter((each) => known[each].promise === "recall").join(", ");
+    const what = promise === undefined ? "no promise of recall" : `no promise of recall ${promise}`;
+    throw new RangeError(`${name} has ${what}; give threshold${names && `, or promise: ${names}`}`);
+  }
+  // Return a text without the spans of a promise of recall, and without further occurrences of their strings.
+  redact(text, options = {}) {
+    checkOptions(options, "pipe", "promise", "style", "threshold");
+    const { style = "label" } = options;
+    if (!STYLES.includes(style)) throw new RangeError(`style must be one of ${STYLES.join(", ")}, got ${style}`);
+    const component = this.find(options.pipe), minimum = this.minimum(component, options);
+    const doc = this.tokenize(text), { found, columns } = this.run(doc, {}, component);
+    const { candidates, inside } = component.run(doc, columns, { minimum, inside: true });
+    const spans = candidates.map(({ start, end, label, probability: score }) => ({ start, end, label, score, repeated: false }));
+    for (const { name, spec } of this.components)
+      if (spec.writes === "entities" && found[name])
+        for (const { start, end, label, tokens } of found[name].spans) {
+          spans.push({ start, end, label, score: 1, repeated: false });
+          inside.fill(1, ...tokens);
+        }
+    return replaceSpans(doc, spans, inside, style, this.folding);
+  }
+  // Return a stream, which annotates a text in pieces by one component as if it were whole.
+  stream(options = {}) {
+    checkOptions(options, "pipe", "threshold", "promise");
+    const component = this.find(options.pipe, false), { threshold, promise } = options;
+    const hasPromise = component.isSpans && component.spec.control?.promise === "recall";
+    const isSought = hasPromise || threshold !== undefined || promise !== undefined;
+    return new Stream(this.tokenizer, component, isSought ? this.minimum(component, options) : null);
+  }
+}

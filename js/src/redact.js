@@ -1,0 +1,231 @@
+// De-identification. Mirrors spacy_bcrf/privacy (redact.py, replacer.py, numbers of vault.py) and spacy_bcrf/annotation/folding.py.
+
+import { ALNUM, ALPHA, DROPPED, MARK, NUMERIC, PUNCTUATION, SPACE, UPPER, WHITE, isSpace, split } from "./characters.js";
+
+const MIN_POOLED = 0.1; // smallest pooled probability of a string whose occurrences are all replaced
+const MOST_KNOWN = 1 << 16; // folded characters
+const ESCAPE = /\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|[nrtbf])|%[0-9a-f]{2}/g; // what stands before a word in JSON, code and URLs
+const LONGEST_ESCAPE = 6;
+export const STYLES = ["label", "mask", "numbered"];
+const STRIP = new RegExp(`^[${WHITE}]+|[${WHITE}]+$`, "g");
+const RUNS = new RegExp(`[^${WHITE}]+[${WHITE}]?|[${WHITE}]+`, "gu");
+const PLAIN = /^(?!.* {2})[\x21-\x7e ]*$/; // printable ASCII whose blanks are single
+
+// Return how many elements of an ascending list are below a number.
+function countBelow(list, x) {
+  let low = 0;
+  for (let high = list.length; low < high; ) {
+    const middle = (low + high) >> 1;
+    if (list[middle] < x) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+// Compares strings whatever their case, marks and invisible characters.
+export class Folding {
+  constructor(characters, unit) {
+    this.characters = characters;
+    this.unit = characters.pattern(unit, "y");
+    this.known = new Map();
+  }
+  // Whether a character can tell something: no blank, punctuation or sign of ASCII.
+  isSign(c) {
+    return c < "\x80" ? (this.characters.of(c) & ALNUM) > 0 : !SPACE.test(c) && !(this.characters.of(c) & PUNCTUATION);
+  }
+  // Whether a character belongs to the one before it: marks, vowels of Hangul.
+  continues(c) {
+    return (c >= "\u1160" && c <= "\u11ff") || (this.characters.of(c) & (DROPPED | MARK)) > 0;
+  }
+  // Return the folded text of a character and its marks.
+  foldCharacter(text) {
+    const c = this.characters, isLetter = c.of(text) & ALPHA;
+    // A newer Unicode has other forms of letters that the exporter's does not have.
+    const plain = !isLetter && /^\p{L}/u.test(text) ? text : c.casefold(text).normalize("NFKD");
+    const kept = [...plain].filter((x) => !(c.of(x) & DROPPED)).join("");
+    if (isLetter && !kept.replace(STRIP, "")) return [...text][0];
+    return c.casefold(kept).normalize("NFC").replace(/[\u2018\u2019\u02bc]/g, "'");
+  }
+  // Return the folded text, and the place in the old text of each of its UTF-16 units.
+  foldText(text) {
+    if (PLAIN.test(text)) return { text: text.toLowerCase(), offsets: null };
+    const offsets = [];
+    let folded = "";
+    const add = (part, offset) => {
+      folded += part;
+      for (let k = 0; k < part.length; ++k) offsets.push(offset);
+    };
+    for (const { 0: run, index } of text.matchAll(RUNS)) {
+      const characters = isSpace(run) ? [" "] : [...run], length = folded.length;
+      if (SPACE.test(characters.at(-1))) characters[characters.length - 1] = " ";
+      for (let i = 0, at = index; i < characters.length; ) {
+        let piece = characters[i];
+        const isSign = this.isSign(piece);
+        while (++i < characters.length && isSign && this.continues(characters[i])) piece += characters[i];
+        if (!this.known.has(piece)) {
+          if (this.known.size > MOST_KNOWN) this.known.clear();
+          this.known.set(piece, this.foldCharacter(piece));
+        }
+        add(this.known.get(piece), at);
+        at += piece.length;
+      }
+      // Of neighbouring blanks, one is kept. Format characters between them fold to nothing.
+      if (folded.length === length + 1 && folded.endsWith("  ")) {
+        folded = folded.slice(0, -1);
+        offsets.pop();
+      }
+    }
+    offsets.push(text.length);
+    return { text: folded, offsets };
+  }
+  fold(text) {
+    return this.foldText(text).text;
+  }
+  // Fold without blanks around and without a possessive ending.
+  foldName(text) {
+    return this.fold(text).replace(STRIP, "").replace(/(?<=.)'s?$/su, "");
+  }
+}
+
+// A text in which folded strings can be found.
+class Folded {
+  constructor(text, folding) {
+    Object.assign(this, folding.foldText(text), { folding });
+  }
+  // Return the bounds in the old text of a folded string, at edges of words or signs. A plural ending may follow.
+  find(string) {
+    const { text, offsets } = this, found = [], place = (i) => (offsets ? offsets[i] : i);
+    for (let at = text.indexOf(string); at >= 0; at = text.indexOf(string, at + 1)) {
+      const end = at + string.length;
+      if (this.isStart(at) && this.isEnd(end)) found.push([place(at), place(end)]);
+    }
+    return found;
+  }
+  // A word may also stand behind an escape of JSON, code or URLs.
+  isStart(i) {
+    if (this.isEdge(i)) return true;
+    if (!this.isWhole(i)) return false;
+    const before = this.text.slice(Math.max(0, i - LONGEST_ESCAPE), i);
+    return [...before.matchAll(ESCAPE)].some((escape) => escape.index + escape[0].length === before.length);
+  }
+  isEnd(i) {
+    if (this.isEdge(i)) return true;
+    const plural = /^e?s/.exec(this.text.slice(i, i + 2));
+    return plural !== null && this.isWhole(i) && this.isEdge(i + plural[0].length);
+  }
+  // Whether a character of the old text starts here: some fold to several.
+  isWhole(i) {
+    return !this.offsets || this.offsets[i] !== this.offsets[i - 1];
+  }
+  // Whether a unit starts here, and a character of the old text.
+  isEdge(i) {
+    const { text, folding: { unit, characters } } = this;
+    if (i <= 0 || i >= text.length) return true;
+    const before = (k) => (/[\udc00-\udfff]/.test(text[k - 1]) ? k - 2 : k - 1);
+    let start = before(i);
+    while (start > 0 && characters.bits[text.codePointAt(start)] & MARK) start = before(start);
+    unit.lastIndex = start;
+    const match = unit.exec(text);
+    return this.isWhole(i) && (!match || unit.lastIndex <= i);
+  }
+}
+
+// Return the strings to replace: found ones and their words, each with the label of the highest score.
+function findStrings({ text, words, starts }, spans, folding) {
+  const found = new Map(), parts = new Map(), c = folding.characters;
+  for (const { start, end, label } of [...spans].sort((a, b) => a.score - b.score)) {
+    const name = folding.foldName(text.slice(start, end));
+    if (name) found.set(name, { text: name, label, isWord: false });
+    for (let i = countBelow(starts, start); i < countBelow(starts, end); ++i) {
+      const word = c.isLower(split(words[i])) ? "" : folding.foldName(words[i]);
+      if ([...word].filter((x) => c.of(x) & ALNUM).length > 1) parts.set(word, { text: word, label, isWord: true });
+    }
+  }
+  return [...new Map([...parts, ...found]).values()];
+}
+
+function occurrences(string, text, folded, c) {
+  // A word in upper case does not occur in lower case.
+  return folded.find(string.text).filter(([start, end]) => !(string.isWord && c.isLower(split(text.slice(start, end)))));
+}
+
+// Return regions without overlaps: their unions, with the label of the highest score.
+function mergeRegions(regions) {
+  const merged = [], order = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+  regions.sort((a, b) => a.start - b.start || a.end - b.end || order(a.label, b.label) || a.score - b.score || a.repeated - b.repeated);
+  for (const region of regions) {
+    const last = merged.at(-1);
+    if (!last || region.start >= last.end) {
+      merged.push({ ...region });
+      continue;
+    }
+    const isBetter = last.repeated === region.repeated ? region.score > last.score : last.repeated;
+    merged[merged.length - 1] = { ...(isBetter ? region : last), start: last.start, end: Math.max(last.end, region.end) };
+  }
+  return merged;
+}
+
+// Return the replacement of each region, and what numbered placeholders stand for.
+function makeReplacer(style, text, folding) {
+  const numbers = new Map(), placeholders = {}, c = folding.characters;
+  const mask = (x) => (!folding.isSign(x) ? x : c.of(x) & NUMERIC ? "#" : c.of(x) & UPPER ? "X" : "x");
+  const replace = (old, label) => {
+    if (style === "label") return `[${label}]`;
+    if (style === "mask") return Array.from(old, mask).join("");
+    const key = `${label}\0${old}`;
+    if (!numbers.has(key)) {
+      let n = numbers.get(label) ?? 0;
+      do ++n;
+      while (text.includes(`[${label}_${n}]`)); // the text has this placeholder of its own
+      numbers.set(label, n);
+      numbers.set(key, `[${label}_${n}]`);
+      placeholders[`[${label}_${n}]`] = old;
+    }
+    return numbers.get(key);
+  };
+  return { replace, placeholders };
+}
+
+// Return the text with what its placeholders stand for.
+export function restore(text, placeholders) {
+  return text.replace(/\[[^[\]]+_\d+\]/g, (found) => (Object.hasOwn(placeholders, found) ? placeholders[found] : found));
+}
+
+// Replace spans and the further occurrences of their strings. inside: the probability of each token to be in a span.
+export function replaceSpans(doc, spans, inside, style, folding) {
+  const { text, starts } = doc;
+  if (!spans.length) return { text, spans: [], regions: [], left: [], placeholders: {} };
+  const strings = findStrings(doc, spans, folding), folded = new Folded(text, folding), repeats = [];
+  for (const string of strings) {
+    const places = occurrences(string, text, folded, folding.characters);
+    const p = places.map(([start, end]) => Math.min(...inside.slice(countBelow(starts, start + 1) - 1, countBelow(starts, end))));
+    const score = p.reduce((sum, x) => sum + x, 0) / Math.max(1, p.length);
+    if (score >= MIN_POOLED) repeats.push(...places.map(([start, end]) => ({ start, end, label: string.label, score, repeated: true })));
+  }
+  const regions = mergeRegions([...spans, ...repeats]), { replace, placeholders } = makeReplacer(style, text, folding);
+  const replaced = [];
+  let redacted = "", at = 0;
+  for (const region of regions) {
+    redacted += text.slice(at, region.start);
+    const start = redacted.length;
+    redacted += replace(text.slice(region.start, region.end), region.label);
+    replaced.push({ ...region, start, end: redacted.length });
+    at = region.end;
+  }
+  redacted += text.slice(at);
+  const left = findLeft(text, regions, redacted, replaced, strings, style, folding);
+  return { text: redacted, spans: replaced, regions, left, placeholders };
+}
+
+// Return the places where a found string still stands in the new text, except inside a replacement by chance.
+function findLeft(old, regions, text, spans, strings, style, folding) {
+  const folded = new Folded(text, folding), ends = spans.map(({ end }) => end), left = [];
+  for (const string of strings)
+    for (const [start, end] of occurrences(string, text, folded, folding.characters)) {
+      const k = countBelow(ends, end), region = regions[k];
+      const isInside = k < spans.length && spans[k].start <= start;
+      if (isInside && (style !== "mask" || !folding.fold(old.slice(region.start, region.end)).includes(string.text))) continue;
+      left.push({ start, end, label: string.label, score: 0, repeated: true });
+    }
+  return left;
+}

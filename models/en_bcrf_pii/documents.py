@@ -1,0 +1,86 @@
+"""Documents with spans of characters: corpora of JSON lines, and the texts of dev.txt.
+
+dev.txt has invented documents of several kinds, each behind a line `=== kind`, with spans written
+as `⟦LABEL|text⟧`. No pipeline learns them.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.util import filter_spans
+
+from bcrf.io.text import find_file, open_decompressed
+from spacy_bcrf.annotation.extensions import set_extensions
+from spacy_bcrf.pipeline.identifier_recognizer import set_identifiers
+
+DEV = Path(__file__).with_name("dev.txt")
+_MARKUP = re.compile(r"⟦([A-Z_]+)\|([^⟧]*)⟧")
+
+
+class Document(NamedTuple):
+    """A text and its spans, (start, end, label) in characters. kind: of document."""
+
+    text: str
+    spans: list[tuple[int, int, str]]
+    kind: str = ""
+
+
+def read_markup(path: Path = DEV) -> Iterator[Document]:
+    """Yield the documents of a file as dev.txt."""
+    for part in path.read_text("utf8").split("=== ")[1:]:
+        kind, _, marked = part.partition("\n")
+        yield parse_markup(marked.rstrip("\n"), kind)
+
+
+def parse_markup(marked: str, kind: str = "") -> Document:
+    parts, spans, at, n = [], [], 0, 0
+    for match in _MARKUP.finditer(marked):
+        label, value = match.groups()
+        before = marked[at : match.start()]
+        n += len(before)
+        spans.append((n, n + len(value), label))
+        n, at = n + len(value), match.end()
+        parts += [before, value]
+    return Document("".join([*parts, marked[at:]]), spans, kind)
+
+
+def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the documents of a file of JSON lines, which may be compressed."""
+    with open_decompressed(find_file(path)) as file:
+        yield from map(json.loads, file)
+
+
+def make_doc(
+    nlp: Language, document: Document, annotated: Iterable[str] | None = None, finder: Any = None
+) -> Doc:
+    """Return a document with entities. annotated: the labels that its O denies, None for all.
+
+    finder: of the identifiers, which are unknown for the chain: spans keep what is outside of them.
+    A span of the label "" is unknown.
+    """
+    set_extensions()
+    doc = nlp.make_doc(document.text)
+    is_free = [True] * (len(document.text) + 1)
+    spans: list[Any] = []
+    for identifier in set_identifiers(doc, finder.find(document.text)) if finder else ():
+        start, end = identifier.start_char, identifier.end_char
+        is_free[start:end] = [False] * (end - start)
+        spans.append(Span(doc, identifier.start, identifier.end))
+    for start, end, label in document.spans:
+        while start < end and not (is_free[start] and document.text[start].isalnum()):
+            start += 1
+        stop = start
+        while stop < end and is_free[stop]:
+            stop += 1
+        spans.append(doc.char_span(start, stop, label, alignment_mode="expand"))
+    kept = filter_spans([span for span in spans if span is not None and not span.text.isspace()])
+    known, unknown = [x for x in kept if x.label_], [x for x in kept if not x.label_]
+    doc.set_ents(known, missing=unknown, default="outside")
+    if annotated is not None:
+        doc._.annotated_labels = sorted(annotated)
+    return doc

@@ -1,0 +1,82 @@
+"""Measure what `redact` leaves of documents by kind, and what it replaces of the rest.
+
+    python -m models.en_bcrf_pii.leaks MODEL [DOCUMENTS...] [--threshold P]
+
+DOCUMENTS: files as dev.txt, by default dev.txt, or of JSON lines, whose spans with the `identifier`
+NO_MASK are none. A span is wholly left if no letter or digit of it is replaced.
+"""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import spacy
+from spacy.language import Language
+
+from spacy_bcrf.privacy.redact import redact
+
+from .documents import DEV, Document, read_json_lines, read_markup
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", help="name or folder of the pipeline")
+    parser.add_argument("documents", nargs="*", type=Path, default=[DEV])
+    parser.add_argument("--threshold", type=float, help="least probability (default: promise's)")
+    parser.add_argument("--show", action="store_true", help="print leaks and replaced text")
+    args = parser.parse_args()
+    nlp = spacy.load(args.model)
+    documents = [document for path in args.documents for document in read(path)]
+    print("\n".join(measure(nlp, documents, args.threshold, args.show)))
+
+
+def read(path: Path) -> Iterable[Document]:
+    if path.suffix == ".txt":
+        return read_markup(path)
+    return (
+        Document(
+            one["text"],
+            [
+                (span["start"], span["end"], span["label"])
+                for span in one["spans"]
+                if span.get("identifier") != "NO_MASK"
+            ],
+            path.parent.name,
+        )
+        for one in read_json_lines(path)
+    )
+
+
+def measure(
+    nlp: Language, documents: Sequence[Document], threshold: float | None, show: bool = False
+) -> Iterable[str]:
+    """Yield a line for each kind, and one for all."""
+    counts: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(5, int))
+    docs = (nlp.make_doc(document.text) for document in documents)
+    for one, found in zip(documents, redact(nlp, docs, threshold=threshold), strict=True):
+        signs = np.array([c.isalnum() for c in one.text], bool)
+        replaced, gold = np.zeros((2, len(one.text)), bool)
+        for region in found.regions:
+            replaced[region.start : region.end] = True
+        for start, end, label in one.spans:
+            gold[start:end] = True
+            left, n = int((signs & ~replaced)[start:end].sum()), int(signs[start:end].sum())
+            counts[one.kind] += (1, left == n, 0 < left < n, 0, 0)
+            if left and show:
+                print(f"{one.kind}: {label} {one.text[start:end]!r}, {left} of {n} left")
+        others = signs & ~gold
+        counts[one.kind] += (0, 0, 0, int(others.sum()), int((others & replaced).sum()))
+        for region in found.regions if show else ():
+            if (others[region.start : region.end]).any():
+                text = one.text[region.start : region.end]
+                print(f"{one.kind}: replaced {text!r} as {region.label}, {region.score:.2f}")
+    counts["all"] = sum(counts.values(), np.zeros(5, int))
+    for kind, (n, wholly, partly, other, cost) in counts.items():
+        shown = f"{wholly:4} left, {partly:4} partly"
+        yield f"{kind:32} {n:5} spans: {shown}; {cost / max(1, other):6.1%} of other characters"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Whole documents of web texts: UNER EWT with entities, UD EWT with parts of speech.
+
+What their annotation does not decide is unknown, a span of the label "": proper nouns without an
+entity type, parts of dates, nationalities, and organizations and countries, which judgments leave.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+from bcrf.io.text import read_lines
+
+from .documents import Document
+from .values import NATIONS, WORDS
+
+Row = tuple[int, int, list[str]]
+"""Start and end of a word, and its fields."""
+
+NEAR = 2
+"""Words between a month and the numbers of its date."""
+OF_DATE = {*WORDS["months"], *WORDS["long months"], *(f"{x}." for x in WORDS["months"])}
+_NUMBER = re.compile(r"\d{3}|\d[/.:-]\d")
+_SENTENCE = re.compile(r"\S[^\n]*?(?:[.!?](?= [A-Z]|\n|$)|(?=\n)|$)")
+
+
+def read_uner(path: Path, countries: Collection[str]) -> Iterator[Document]:
+    """Yield documents with persons and places."""
+    for text, rows in _read(path):
+        spans: list[tuple[int, int, str]] = []
+        for start, end, (_, _, tag, *_) in rows:
+            if tag[:2] == "I-" and spans:
+                spans[-1] = (spans[-1][0], end, spans[-1][2])
+            elif tag[:2] == "B-" and tag != "B-O":
+                label = {"PER": "PERSON", "LOC": "GPE"}.get(tag[2:], "")
+                spans.append((start, end, label))
+        is_country = [text[a:b].removeprefix("the ") in countries for a, b, _ in spans]
+        spans = [
+            (a, b, "" if known else label)
+            for (a, b, label), known in zip(spans, is_country, strict=True)
+        ]
+        yield Document(text, _add(spans, _find_unknown(rows)), "web")
+
+
+def read_ewt(path: Path) -> Iterator[Document]:
+    """Yield documents whose proper nouns are unknown."""
+    for text, rows in _read(path):
+        names = [(start, end, "") for start, end, row in rows if row[3] in ("PROPN", "X")]
+        yield Document(text, _add(names, _find_unknown(rows)), "web")
+
+
+def find_fillers(documents: Iterable[Document]) -> Iterator[str]:
+    """Yield sentences without entities, unknown words and digits."""
+    for text, spans, _ in documents:
+        for match in _SENTENCE.finditer(text):
+            start, end = match.span()
+            is_known = not any(a < end and start < b for a, b, _ in spans)
+            if is_known and not re.search(r"\d", match[0]):
+                yield match[0]
+
+
+def _find_unknown(rows: list[Row]) -> Iterator[tuple[int, int, str]]:
+    """Yield long numbers, parts of dates and nationalities."""
+    months = [i for i, (*_, row) in enumerate(rows) if row[1] in OF_DATE]
+    near = {j for i in months for j in range(i - NEAR, i + NEAR + 1)}
+    for i, (start, end, (_, word, *_)) in enumerate(rows):
+        is_number = _NUMBER.search(word) or (i in near and re.search(r"\d", word))
+        if i in months or is_number or word.rstrip("s") in NATIONS:
+            yield start, end, ""
+
+
+def _add(
+    spans: list[tuple[int, int, str]], others: Iterable[tuple[int, int, str]]
+) -> list[tuple[int, int, str]]:
+    """Return spans, and the others that overlap none of them."""
+    free = [x for x in others if not any(a < x[1] and x[0] < b for a, b, _ in spans)]
+    return sorted([*spans, *free])
+
+
+def _read(path: Path) -> Iterator[tuple[str, list[Row]]]:
+    """Yield the texts of documents with their words. A paragraph is a line."""
+    text, rows, between, sentence = "", [], "", ""
+    words: list[list[str]] = []
+
+    def add() -> None:
+        nonlocal text, words, between
+        at = len(text) + len(between)
+        text += between + sentence
+        for row in words:
+            if (start := text.find(row[1], at)) >= 0:
+                at = start + len(row[1])
+                rows.append((start, at, row))
+        words, between = [], " "
+
+    for line in read_lines(path):
+        row = line.text
+        if row.startswith("# newdoc"):
+            if text:
+                yield text, rows
+            text, rows, between = "", [], ""
+        elif row.startswith("# newpar"):
+            between = "\n" if text else ""
+        elif row.startswith("# text = "):
+            sentence = row.removeprefix("# text = ")
+        elif not row.strip() and words:
+            add()
+        elif row[:1].isdigit() and row.split("\t")[0].isdigit():
+            words.append(row.split("\t"))
+    if words:
+        add()
+    yield text, rows

@@ -1,0 +1,1 @@
+"""Files of trained chains for `js/`, which runs them in a browser."""

@@ -1,1 +1,0 @@
-"""The page of `review`, and the annotation that it shows."""

@@ -1,0 +1,32 @@
+"""Plain texts: one on each line, or one in the file."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from bcrf.io.text import MAX_LINE, open_decompressed, scan_lines
+from spacy_bcrf.corpora.texts import Advance, Rejected, TextColumns, TextItem, TextRecord
+
+from .brat import has_annotation
+
+
+def read_texts(path: Path, columns: TextColumns, advance: Advance) -> Iterator[TextItem]:
+    if not (columns.whole_files or has_annotation(path)):
+        for line in scan_lines(path, advance):
+            place = f"{path}:{line.number}"
+            if line.problem is not None:
+                yield Rejected(place, place, line.problem)
+            elif line.text.strip():
+                yield TextRecord(place, place, line.text)
+        return
+    name = str(path)
+    with open_decompressed(path) as stream:
+        data = stream.read(MAX_LINE + 1)
+    if len(data) > MAX_LINE:
+        reason = f"has more than {MAX_LINE >> 20} MiB; expected one document"
+        yield Rejected(name, name, reason)
+        return
+    try:
+        yield TextRecord(name, name, data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        yield Rejected(name, name, f"byte {error.start} is not UTF-8")
+    advance(path.stat().st_size)

@@ -1,1 +1,0 @@
-"""Bridges to other tools. Each module needs an extra."""

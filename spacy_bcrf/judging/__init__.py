@@ -1,0 +1,1 @@
+"""Evaluation: reports, label errors, explanations, rankings."""

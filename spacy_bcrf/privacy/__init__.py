@@ -1,0 +1,1 @@
+"""De-identification of texts and streams."""

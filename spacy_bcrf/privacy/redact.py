@@ -1,0 +1,398 @@
+"""De-identification: replaced spans of a recall promise, and their further occurrences."""
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.util import minibatch
+
+from spacy_bcrf.annotation.folding import Folded, fold, fold_name
+from spacy_bcrf.annotation.tokenizers import copy_words
+from spacy_bcrf.loading import annotate_before
+from spacy_bcrf.pipeline.codecs.span_tagging import OUTSIDE_TAG
+from spacy_bcrf.pipeline.predict_in_parts import predict_in_parts
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.settings import Control
+
+from .documents import read_document
+from .nodes import Document
+from .recall_promise import choose_promise, find_labels
+from .replacer import Replacer
+from .vault import LITERAL, Vault
+
+MIN_POOLED = 0.1
+"""Smallest pooled posterior of a string whose occurrences are all replaced."""
+
+
+class Region(NamedTuple):
+    """A part of a text to replace. start, end: characters. score: the posterior of its span.
+
+    repeated: whether it is only another occurrence of a found string, with the pooled posterior.
+    """
+
+    start: int
+    end: int
+    label: str
+    score: float
+    repeated: bool = False
+
+    def move(self, by: int) -> "Region":
+        return self._replace(start=self.start + by, end=self.end + by)
+
+
+class Redacted(NamedTuple):
+    """A redacted text. spans: the replacements, in its characters. regions: in the old ones.
+
+    left: the places in it where a found string, or one of its words, still stands. In a format,
+    `regions` and `left` count the characters of its joined texts, the old and the new ones.
+    """
+
+    text: str
+    spans: list[Region]
+    regions: list[Region]
+    left: list[Region]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return text and spans as JSON values, without anything of the old text."""
+        return {"text": self.text, "spans": [span._asdict() for span in self.spans]}
+
+    def counts(self) -> dict[str, int]:
+        """Return numbers that add up: of texts, spans, places left and characters."""
+        return {
+            "texts": 1,
+            "spans": len(self.spans),
+            "left": len(self.left),
+            "replaced": sum(region.end - region.start for region in self.regions),
+            "written": sum(span.end - span.start for span in self.spans),
+            "characters": len(self.text),
+        }
+
+
+def redact(
+    nlp: Language,
+    docs: Iterable[Doc],
+    pipe: str | None = None,
+    *,
+    style: str = "label",
+    threshold: float | None = None,
+    promise: str | None = None,
+    key: bytes = b"",
+    vault: Vault | None = None,
+    return_exceptions: bool = False,
+) -> Iterator[Any]:
+    """Yield the `Redacted` texts of documents without annotation.
+
+    It replaces the spans of the component's recall promise, the entities of earlier components, and
+    all further occurrences in the document of the found strings and their words, whose pooled
+    posterior is at least MIN_POOLED: the mean over the occurrences of the probability to be in a
+    span. Strings are compared by `Folded`, without possessives. Then it looks for them in its own
+    output: `Redacted.left`.
+
+    style, key, vault: see `Replacer`. threshold, promise: see `find_promise`, which needs either.
+    return_exceptions: yield the exception of a text that fails, in its place, and go on.
+    """
+    redactor = Redactor(
+        nlp, pipe, Replacer(style, key, vault), threshold=threshold, promise=promise
+    )
+    for batch in minibatch(docs, BATCH_SIZE):
+        for found in redactor.redact(batch):
+            if isinstance(found, Exception) and not return_exceptions:
+                raise found
+            yield found
+
+
+class Redactor:
+    """Redaction by one component of a pipeline. name, labeler: of the component."""
+
+    def __init__(
+        self,
+        nlp: Language,
+        pipe: str | None,
+        replacer: Replacer,
+        *,
+        threshold: float | None = None,
+        promise: str | None = None,
+    ) -> None:
+        """threshold, promise: see `find_promise`. ValueError without either."""
+        self.nlp, self.replacer = nlp, replacer
+        self.name, self.labeler, self.promise = choose_promise(nlp, pipe, threshold, promise)
+        replacer.expect(find_labels(nlp, self.name))
+
+    def redact(self, docs: list[Doc]) -> list[Redacted | Exception]:
+        """Return the redacted texts of a batch, or the exception of a text that fails alone."""
+        try:
+            return list(self._redact(docs))
+        except Exception:
+            # The components may have annotated some of the documents.
+            fresh = [copy_words(doc, self.nlp.vocab) for doc in docs]
+            return predict_in_parts(self._redact_again, fresh)
+
+    def _redact_again(self, docs: Sequence[Doc]) -> list[Redacted]:
+        return self._redact([copy_words(doc, self.nlp.vocab) for doc in docs])
+
+    def _redact(self, docs: Sequence[Doc]) -> list[Redacted]:
+        annotated = list(annotate_before(self.nlp, self.name, docs))
+        found = find_private_spans(self.labeler, annotated, self.promise)
+        return [
+            replace_spans(doc, spans, inside, self.replacer)
+            for doc, (spans, inside) in zip(annotated, found, strict=True)
+        ]
+
+    def redact_documents(self, read: Sequence[tuple[Document, Sequence[Doc]]]) -> list[Redacted]:
+        """Redact documents, each with the `Doc` of each of its texts. An exception is of any."""
+        every = [doc for _, docs in read for doc in docs]
+        annotated = annotate_before(self.nlp, self.name, every) if every else ()
+        batch = list(annotated)
+        found = zip(batch, find_private_spans(self.labeler, batch, self.promise), strict=True)
+        return [
+            replace_texts(document, list(islice(found, len(docs))), self.replacer)
+            for document, docs in read
+        ]
+
+    def redact_strings(self, texts: Sequence[str]) -> list[str]:
+        """Return the redacted texts of one document."""
+        document = read_document(json.dumps(texts), ".json")
+        docs = [self.nlp.make_doc(document.text[start:end]) for start, end in document.texts]
+        (found,) = self.redact_documents([(document, docs)])
+        new: list[str] = json.loads(found.text)
+        return new
+
+
+def find_regions(labeler: Any, batch: list[Doc]) -> Iterator[list[Region]]:
+    """Yield the regions to replace, by the promise of recall. batch: annotated before it."""
+    found = find_private_spans(labeler, batch, labeler.control)
+    for doc, (spans, inside) in zip(batch, found, strict=True):
+        yield merge_repeats(Words.of(doc), spans, inside)[0]
+
+
+Found = tuple[list[Region], NDArray]
+"""Spans of a document, and the probabilities (n,) of its tokens to be in one."""
+
+
+def find_private_spans(labeler: Any, batch: list[Doc], promise: Control) -> Iterator[Found]:
+    """Yield the found spans of documents, and the probabilities of tokens."""
+    marginals = labeler.token_marginals(batch, ignore_annotation=False)
+    settings = labeler.settings.change(labeler.name, {"control": promise})
+    predictions = labeler.predict(batch, settings)
+    for doc, prediction, of_doc in zip(batch, predictions, marginals, strict=True):
+        assert prediction.candidates is not None, "the promise is of recall"
+        found = [
+            Region(doc[start].idx, doc[end - 1].idx + len(doc[end - 1]), labeler.labels[label], p)
+            for start, end, label, p in prediction.candidates
+        ]
+        found += [Region(ent.start_char, ent.end_char, ent.label_, 1.0) for ent in doc.ents]
+        codec = labeler.codec
+        # The chains side by side are independent: a token is O in all, or inside.
+        inside = 1 - of_doc[:, OUTSIDE_TAG :: codec.n_tags].prod(axis=1)
+        for ent in doc.ents:  # of earlier components, with labels that this one may not have
+            inside[ent.start : ent.end] = 1
+        yield found, inside
+
+
+def replace_spans(doc: Doc, spans: list[Region], inside: NDArray, replacer: Replacer) -> Redacted:
+    """Return a document without found spans and repeats. inside: (n,), see `find_private_spans`."""
+    text = doc.text
+    replacer.begin(text)
+    regions, strings = merge_repeats(Words.of(doc), spans, inside) if spans else ([], [])
+    regions = add_literals(text, regions, replacer)
+    if not regions:
+        return Redacted(text, [], [], [])
+    new, replaced = replace_regions(text, regions, replacer)
+    left = list(find_left(text, regions, new, replaced, strings))
+    return Redacted(new, replaced, regions, left)
+
+
+def replace_texts(
+    document: Document, found: Sequence[tuple[Doc, Found]], replacer: Replacer
+) -> Redacted:
+    """Return a document without found spans and repeats. found: of each of its texts.
+
+    A found string of one text is sought in all of them. Regions are places of the joined text.
+    """
+    if document.is_plain:
+        ((doc, (spans, inside)),) = found
+        return replace_spans(doc, spans, inside, replacer)
+    text = document.text
+    replacer.begin(text)
+    every, regions = list[Region](), list[Region]()
+    words, tokens = Words(text, [], []), list[NDArray]()
+    for (first, _), (doc, (spans, inside)) in zip(document.texts, found, strict=True):
+        of_text = Words.of(doc)
+        words.words.extend(of_text.words)
+        words.starts.extend(first + start for start in of_text.starts)
+        tokens.append(inside)
+        regions += (one.move(first) for one in merge_repeats(of_text, spans, inside)[0])
+        every += (one.move(first) for one in spans)
+    strings: list[String] = []
+    if every:
+        more, strings = merge_repeats(words, every, np.concatenate(tokens))
+        regions += more
+    if replacer.vault is not None:
+        placeholders = replacer.vault.find(document.source)
+        places = [place for one in placeholders for place in document.find(one.start, one.end)]
+        regions += [Region(start, end, LITERAL, 1.0) for start, end in places]
+    regions = _cut(document, merge_regions(regions))
+    while (more := _cut(document, add_literals(text, regions, replacer))) != regions:
+        regions = more
+    new, replaced = replace_regions(text, regions, replacer)
+    parts = [(*r[:2], new[s.start : s.end]) for r, s in zip(regions, replaced, strict=True)]
+    source, at = document.write(parts)
+    spans = [s._replace(start=a, end=b) for s, (a, b) in zip(replaced, at, strict=True)]
+    return Redacted(source, spans, regions, list(find_left(text, regions, new, replaced, strings)))
+
+
+def _cut(document: Document, regions: Iterable[Region]) -> list[Region]:
+    return [
+        one._replace(start=start, end=end)
+        for one in regions
+        for start, end in document.cut(one.start, one.end)
+    ]
+
+
+class Words(NamedTuple):
+    """The tokens of a text. starts: their first characters."""
+
+    text: str
+    words: list[str]
+    starts: list[int]
+
+    @classmethod
+    def of(cls, doc: Doc) -> "Words":
+        return cls(doc.text, [token.text for token in doc], [token.idx for token in doc])
+
+
+class String(NamedTuple):
+    """A folded string to replace. is_word: only of a found string, so not in lower case."""
+
+    text: str
+    label: str
+    is_word: bool
+
+    def is_in(self, text: str) -> bool:
+        """Return whether an occurrence counts: a word of a string has another one in lower case."""
+        return not (self.is_word and text.islower())
+
+
+def find_places(
+    text: str, strings: Sequence[String]
+) -> Iterator[tuple[String, list[tuple[int, int]]]]:
+    """Yield strings with start and end of each occurrence in a text."""
+    places = Folded(text).find_all([string.text for string in strings])
+    for string in strings:
+        yield string, [place for place in places[string.text] if string.is_in(text[slice(*place)])]
+
+
+def find_strings(words: Words, spans: Sequence[Region]) -> list[String]:
+    """Return the found strings and their words, each with the label of the highest score.
+
+    A string that is found itself is no word of another one. A word in lower case, such as "of", is
+    no string of its own, and one in upper case does not occur in lower case.
+    """
+    found: dict[str, String] = {}
+    parts: dict[str, String] = {}
+    text, tokens, starts = words
+    for start, end, label, *_ in sorted(spans, key=lambda span: span.score):
+        if name := fold_name(text[start:end]):
+            found[name] = String(name, label, False)
+        for i in range(bisect_left(starts, start), bisect_left(starts, end)):
+            token = tokens[i]
+            word = "" if token.islower() else fold_name(token)
+            if len(word) > 1 and sum(map(str.isalnum, word)) > 1:
+                parts[word] = String(word, label, True)
+    return list({**parts, **found}.values())
+
+
+def merge_repeats(
+    words: Words, spans: Sequence[Region], inside: NDArray
+) -> tuple[list[Region], list[String]]:
+    """Return spans and repeats, merged, and the strings.
+
+    Repeats are all occurrences of strings whose pooled posterior is large enough. inside: (n,) the
+    probability that a token is in a span.
+    """
+    text, _, starts = words
+    strings, repeats = find_strings(words, spans), []
+    p = inside.tolist()
+    for string, places in find_places(text, strings):
+        of_places = [
+            min(p[bisect_right(starts, start) - 1 : bisect_left(starts, end)])
+            for start, end in places
+        ]
+        pooled = sum(of_places) / max(1, len(places))
+        if pooled >= MIN_POOLED:
+            repeats += [Region(*place, string.label, pooled, True) for place in places]
+    return merge_regions([*spans, *repeats]), strings
+
+
+def merge_regions(regions: Iterable[Region]) -> list[Region]:
+    """Return regions without overlaps: their unions, with the label of the highest score."""
+    merged: list[Region] = []
+    for region in sorted(regions):
+        if merged and region.start < merged[-1].end:
+            best = max(merged[-1], region, key=lambda one: (not one.repeated, one.score))
+            end = max(merged[-1].end, region.end)
+            merged[-1] = best._replace(start=merged[-1].start, end=end)
+        else:
+            merged.append(region)
+    return merged
+
+
+def add_literals(text: str, regions: list[Region], replacer: Replacer) -> list[Region]:
+    """Add what looks like a numbered placeholder in the new text, but is none.
+
+    So `restore` finds only placeholders that `redact` made.
+    """
+    if replacer.vault is None:
+        return regions
+    while True:
+        new, spans = replace_regions(text, regions, replacer)
+        made = {(span.start, span.end) for span in spans}
+        found = [one[:2] for one in replacer.vault.find(new) if one[:2] not in made]
+        # The parts of the old text that stay: start and end in the new text, and shift to the old.
+        starts = [(0, 0), *((s.end, r.end - s.end) for s, r in zip(spans, regions, strict=True))]
+        ends = [*(span.start for span in spans), len(new)]
+        literals = [
+            Region(max(start, first) + shift, min(end, last) + shift, LITERAL, 1.0)
+            for start, end in found
+            for (first, shift), last in zip(starts, ends, strict=True)
+            if start < last and first < end
+        ]
+        if not literals:
+            return regions
+        regions = sorted([*regions, *literals])
+
+
+def replace_regions(
+    text: str, regions: list[Region], replacer: Replacer
+) -> tuple[str, list[Region]]:
+    """Return the new text, and the regions in its characters."""
+    parts, spans, at, length = [], [], 0, 0
+    for region in regions:
+        new = replacer.replace(text[region.start : region.end], region.label)
+        length += region.start - at
+        spans.append(region._replace(start=length, end=length + len(new)))
+        parts += [text[at : region.start], new]
+        at, length = region.end, length + len(new)
+    return "".join([*parts, text[at:]]), spans
+
+
+def find_left(
+    old: str, regions: list[Region], new: str, spans: list[Region], strings: list[String]
+) -> Iterator[Region]:
+    """Yield the places where strings stand in a new text. Skip places inside a replacement."""
+    ends = [span.end for span in spans]
+    for string, places in find_places(new, strings):
+        for start, end in places:
+            k = bisect_left(ends, end)
+            if k < len(spans) and spans[k].start <= start:
+                region, span = regions[k], spans[k]
+                is_label = new[span.start : span.end] == f"[{span.label}]"
+                if is_label or string.text not in fold(old[region.start : region.end]):
+                    continue
+            yield Region(start, end, string.label, 0.0, True)

@@ -1,0 +1,97 @@
+"""`restore`: the originals in place of numbered placeholders."""
+
+from typing import Any, NamedTuple, Protocol
+
+from .documents import KINDS, read_document
+from .nodes import Document
+from .vault import Vault
+
+STRUCTURED = (".txt", *KINDS)
+"""Suffixes of files whose texts may be encoded."""
+
+
+class Restored(NamedTuple):
+    """A text with originals. n_restored, n_unknown: placeholders with and without one."""
+
+    text: str
+    n_restored: int
+    n_unknown: int
+
+
+def restore(text: str, vault: Vault, kind: str = "") -> Restored:
+    """Return a text with the originals of its placeholders. Unknown placeholders stay.
+
+    Unchanged output of `redact` becomes the same texts again, in a source that may write them
+    otherwise. kind: a suffix of STRUCTURED for a source that keeps its format. ValueError if it has
+    another format.
+    """
+    if kind not in STRUCTURED:
+        restorer = Restorer(vault)
+        new = restorer.feed(text) + restorer.close()[0]
+        return Restored(new, restorer.n_restored, restorer.n_unknown)
+    document, parts, n_unknown = read_document(text, kind), [], 0
+    if kind in (".md", ".markdown"):
+        return _restore_markdown(document, vault)
+    for start, end, original in vault.find(document.text):
+        if original is None or list(document.cut(start, end)) != [(start, end)]:
+            n_unknown += 1
+        else:
+            parts.append((start, end, original))
+    return Restored(document.write(parts, is_original=True).source, len(parts), n_unknown)
+
+
+def _restore_markdown(document: Document, vault: Vault) -> Restored:
+    """Restore placeholders of the source: their brackets may be marks, which are in no text."""
+    text, parts, at, n_unknown = document.source, list[str](), 0, 0
+    for start, end, original in vault.find(text):
+        if original is None:
+            n_unknown += 1
+        else:
+            parts += [text[at:start], document.find_escape(start, end)(original)]
+            at = end
+    return Restored("".join([*parts, text[at:]]), len(parts) // 2, n_unknown)
+
+
+class TextChange(Protocol):
+    """A text that arrives in pieces and becomes another one: a `Restorer`, a `RedactionStream`."""
+
+    def feed(self, text: str) -> str:
+        """Take the next text, and return what is final."""
+
+    def close(self) -> tuple[str, Any]:
+        """Return the rest, and a report."""
+
+
+class Restorer:
+    """Restore a text that arrives in pieces. n_restored, n_unknown: see `Restored`."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._held = self._before = ""  # not emitted; the character before it
+        self.n_restored = self.n_unknown = 0
+
+    def feed(self, text: str) -> str:
+        """Take the next text, and return what is final."""
+        self._held += text
+        known = self._before + self._held
+        return self._emit(max(len(self._before), self._vault.find_beginning(known)))
+
+    def close(self) -> tuple[str, dict[str, int]]:
+        """Return the rest, and the numbers of placeholders so far. Another text may follow."""
+        rest = self._emit(len(self._before) + len(self._held))
+        self._before = ""
+        return rest, {"restored": self.n_restored, "unknown": self.n_unknown}
+
+    def _emit(self, end: int) -> str:
+        text, at = self._before + self._held, len(self._before)
+        parts = []
+        for start, stop, original in self._vault.find(text, at):
+            if stop > end:
+                break
+            self.n_restored += original is not None
+            self.n_unknown += original is None
+            parts += [text[at:start], text[start:stop] if original is None else original]
+            at = stop
+        parts.append(text[at:end])
+        self._before, self._held = text[max(0, end - 1) : end], text[end:]
+        return "".join(parts)

@@ -1,0 +1,1 @@
+"""Calibration, guarantees of precision or recall, and drift."""

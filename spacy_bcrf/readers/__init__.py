@@ -1,0 +1,1 @@
+"""Corpus readers of `spacy train`, and .spacy files."""

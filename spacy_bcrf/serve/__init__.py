@@ -1,0 +1,1 @@
+"""The HTTP server, and the pages that commands write."""

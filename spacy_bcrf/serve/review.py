@@ -1,0 +1,110 @@
+"""`review`: an HTML page to review spans, one file that runs without server and network.
+
+The page shows texts and labels as text, and its content security policy runs no other script.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+from tqdm import tqdm
+
+from spacy_bcrf.corpora.text_docs import read_text_docs
+from spacy_bcrf.judging.prediction_records import MAX_ALTERNATIVES, read_predictions
+from spacy_bcrf.loading import annotate_before, find_labeler
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.privacy.recall_promise import find_promise
+
+from .near_leaks import read_redaction
+from .pages import as_script_json, render
+from .suspects import keep_suspects, read_annotation
+
+
+def review(
+    nlp: Language,
+    texts: Path,
+    pipe: str | None = None,
+    *,
+    max_alternatives: int = MAX_ALTERNATIVES,
+    gold: bool = False,
+    suspects: Path | None = None,
+    redaction: bool = False,
+    report: Callable[[str], object] = lambda note: None,
+) -> tuple[str, str]:
+    """Return the page to review spans of texts, and its counts as text.
+
+    texts: a file or folder of texts. pipe: the component, None for the only one. max_alternatives:
+    largest number for each span. gold: review the annotation of `texts`, not predictions. suspects:
+    JSON lines of `audit`, the only gold spans to review. redaction: review what `redact` replaces,
+    and what it leaves, first the most probable. report: receives notes about the texts.
+    ValueError for a component without spans or labels, and without texts.
+    """
+    name, labeler = find_labeler(nlp, pipe)
+    check_labeler(labeler)
+    is_complete: list[bool] = []
+    is_gold = gold or suspects is not None
+    spans = read_annotation(nlp, labeler, texts, is_complete) if is_gold else None
+    read = read_text_docs(texts, nlp, report)
+    docs = tqdm(read, "predicting", unit="docs", delay=1, disable=None)
+    before = annotate_before(nlp, name, docs)
+    if redaction:
+        find_promise(name, labeler, None)
+        predictions = read_redaction(labeler, before, max_alternatives)
+    else:
+        predictions = read_predictions(labeler, before, max_alternatives, spans)
+    if suspects is not None:
+        predictions = keep_suspects(predictions, suspects, labeler.labels, is_complete)
+    return review_page(nlp, labeler, predictions, texts, max_alternatives)
+
+
+def check_labeler(labeler: SequenceLabeler) -> None:
+    """Raise ValueError for a component that predicts no spans, or has no labels."""
+    if labeler.codec.unit != "span":
+        raise ValueError(
+            f"{labeler.name} predicts no spans; expected a component bcrf_ner, bcrf_spans or "
+            "bcrf_chunker"
+        )
+    if not labeler.labels:
+        raise ValueError(f"{labeler.name} has no labels; expected a trained component")
+
+
+def review_page(
+    nlp: Language,
+    labeler: SequenceLabeler,
+    predictions: Iterable[dict[str, Any]],
+    texts: Path,
+    max_alternatives: int,
+) -> tuple[str, str]:
+    """Return the page of `read_predictions`, which keeps work by its hash, and counts as text."""
+    found = list(predictions)
+    documents = [document for document in found if document["starts"]]
+    if not documents:
+        raise ValueError(f"{texts}: found no texts; expected some with at least one token")
+    keys = ("text", "starts", "spans", "choices")
+    reviewed = [[document.get(key) for key in keys] for document in documents]
+    identity = [nlp.meta["name"], nlp.meta["version"], labeler.name, labeler.labels, reviewed]
+    data = {
+        "key": hashlib.sha256(json.dumps(identity).encode()).hexdigest(),
+        "title": f"{texts.name}: {labeler.name} of {nlp.meta['lang']}_{nlp.meta['name']}",
+        "file": f"{texts.name.split('.')[0] or 'texts'}.reviewed.jsonl",
+        "labels": labeler.labels,
+        "overlap": labeler.codec.layered is not None,
+        "maxAlternatives": max_alternatives,
+        "documents": documents,
+    }
+    is_predicted = [span[4] for document in documents for span in document["spans"]]
+    n_empty, n_predicted = len(found) - len(documents), sum(is_predicted)
+    counts = (
+        f"{len(documents):,} docs, {n_predicted:,} predicted spans, "
+        f"{len(is_predicted) - n_predicted:,} suggestions"
+    )
+    return fill_page(data), counts + f"; {n_empty:,} empty docs left out" * bool(n_empty)
+
+
+def fill_page(data: dict[str, Any]) -> str:
+    return render(
+        "review.html", "review.css", "review.js", title="Review", data=as_script_json(data)
+    )

@@ -1,0 +1,1 @@
+"""Workbench: everything before and around `spacy train`."""

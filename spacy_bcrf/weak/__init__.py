@@ -1,0 +1,1 @@
+"""Weak supervision: sources of labels, their votes, and the merged annotation."""

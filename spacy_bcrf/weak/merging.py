@@ -1,0 +1,173 @@
+"""Models of the votes of sources, with the repeats of what they find as a further source."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bcrf.chain import CRF, Potentials, span_posteriors, viterbi
+from bcrf.chain.place_model import PlaceModel, fit_places
+from bcrf.chain.votes import PRIORS, VoteModel, Votes, fit_votes
+
+from .baselines import Spans, take_plurality
+from .copies import Groups, find_groups
+from .repeats import Repeats
+from .vote_shards import SCHEME, VoteShard, VoteShards
+
+GAIN = 0.05
+"""The model of independent sources decides only if its expected F is larger than that of the spans
+with most votes by this, and than that of each source: it may be wrong, and they are never far off.
+Chosen in simulations (`experiments.simulated_sources`)."""
+MAX_FIT = 300_000
+"""Number of tokens that the model is fitted on, about: of all documents, or of some by the hash of
+their texts, so that the size of shards makes no difference."""
+
+
+@dataclass
+class Merger:
+    """A model of the votes of the groups of sources, the repeats of what it finds, and a model of
+    both. The repeats are the last source, and the last group.
+
+    places: the model of independent sources, which decides if the groups are independent. best: the
+    group with the largest expected F. voters: groups whose spans with most votes are the entities,
+    None if a model decides.
+    """
+
+    groups: Groups
+    of_sources: VoteModel
+    places: PlaceModel | None
+    repeats: Repeats
+    labels: Sequence[str]
+    model: VoteModel
+    best: int = 0
+    voters: list[int] | None = None
+
+    @property
+    def of_source(self) -> NDArray[np.int64]:
+        """The group of each source, and of the repeats (S + 1,)."""
+        return np.append(self.groups.of_source, len(self.groups.members))
+
+    def precisions(self, source: int) -> NDArray[np.float64]:
+        """Return the precision of spans that no vote confirms or denies, by symbol (K,)."""
+        symbols = [*self.groups.symbols, np.arange(len(self.labels))]
+        return self.model.precisions[self.of_source[source]][symbols[source]]
+
+    def posterior(self, votes: Sequence[Votes], lengths: NDArray[np.int32]) -> Potentials:
+        """Return the chain of all labelings, given the votes of groups, with or without repeats."""
+        without = len(votes) == len(self.groups.members)
+        return (self.places or (self.of_sources if without else self.model)).posterior(
+            votes, lengths
+        )
+
+    def decode(self, votes: Sequence[Votes], chain: Potentials) -> NDArray[np.int32]:
+        """Return the best labelings (N,). chain: `posterior` of the votes."""
+        if self.voters is not None:
+            repeats = votes[len(self.groups.members) :]
+            chosen = [*(votes[i] for i in self.voters), *repeats]
+            return encode_spans(take_plurality(chosen), len(chain.unary), len(self.labels))
+        return viterbi(chain)[0] if self.places is None else self.places.decode(chain)
+
+    def choose(self, votes: Sequence[Votes], lengths: NDArray[np.int32]) -> None:
+        """Set `best`, and `voters` if the model does not raise the expected F by `GAIN`."""
+        chain, tags = self.posterior(votes, lengths), SCHEME.span_tags(self.labels)
+        if self.places is None:
+            n_true = CRF().marginals(chain).unary[:, [*tags.first, *tags.single]].sum()
+        else:
+            n_true = self.places.n_true
+
+        def expect(found: Spans) -> float:
+            at = np.array(sorted(found), dtype="int64").reshape(-1, 3).T
+            right = span_posteriors(chain, tags, *at).sum()
+            return float(2 * right / max(len(found) + n_true, 1))
+
+        alone = [expect(take_plurality([of_group])) for of_group in votes]
+        self.best = int(np.argmax(alone))
+        if self.places is None:
+            return
+        model = expect(set(find_spans(self.places.decode(chain), lengths)))
+        plurality = expect(take_plurality(votes))
+        if alone[self.best] > max(model, plurality):
+            self.voters = [self.best]
+        elif plurality > model - GAIN:
+            self.voters = list(range(len(votes)))
+
+    def add_repeats(self, shard: VoteShard) -> tuple[list[Votes], list[Votes]]:
+        """Return the votes of sources, and of groups, with the repeats as a further source."""
+        merged = self.groups.merge(shard.votes)
+        tags = self.decode(merged, self.posterior(merged, shard.lengths))
+        found = self.repeats.find(
+            shard.docs, find_spans(tags, shard.lengths), tags, shard.find_voted()
+        )
+        missed = np.zeros(len(tags), dtype=bool)
+        for start, end, _ in found:
+            missed[start:end] = True
+        # That no source found it is no evidence against a repeat.
+        repeats = Votes.of(found, np.ones_like(missed), np.eye(len(self.labels)))
+        of_sources, of_groups = (
+            [*(each._replace(looked=each.looked & ~missed) for each in votes), repeats]
+            for votes in (shard.votes, merged)
+        )
+        return of_sources, of_groups
+
+
+def find_spans(tags: NDArray[np.int32], lengths: NDArray[np.int32]) -> list[tuple[int, int, int]]:
+    """Return the spans (first token, one past the last, number of the label) of tags (N,)."""
+    columns = SCHEME.decode_ids(tags, lengths)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def encode_spans(spans: Spans, n_tokens: int, n_labels: int) -> NDArray[np.int32]:
+    """Return the tags (N,) of spans, see `find_spans`."""
+    tags, of = np.zeros(n_tokens, dtype="int32"), SCHEME.span_tags([""] * n_labels)
+    for start, end, k in spans:
+        tags[start:end] = of.inside[k]
+        tags[start], tags[end - 1] = of.first[k], of.last[k]
+        if end - start == 1:
+            tags[start] = of.single[k]
+    return tags
+
+
+def fit_merger(shards: VoteShards, labels: Sequence[str]) -> Merger:
+    """Fit the models on gold documents, and on about `MAX_FIT` tokens of the others.
+
+    ValueError without any span.
+    """
+    parts = [*([] if shards.gold is None else [shards.gold]), *shards.sample(MAX_FIT)]
+    lengths = np.concatenate([part.lengths for part in parts])
+    if not any(len(of_source.starts) for part in parts for of_source in part.votes):
+        names = ", ".join(source.name for source in shards.sources)
+        n_dropped = sum(int(part.left_out[:, 1].sum()) for part in parts)
+        raise ValueError(
+            f"no source proposes a span in {len(lengths):,} documents ({names}); their maps drop "
+            f"{n_dropped:,} spans; nothing can be learned"
+        )
+    known = np.concatenate([part.tags for part in parts])
+    tags, constraints = SCHEME.span_tags(labels), SCHEME.constraints(labels)
+
+    def join(by_part: Iterable[Sequence[Votes]]) -> list[Votes]:
+        return [Votes.join(of_source) for of_source in zip(*by_part, strict=True)]
+
+    def fit(votes: Sequence[Votes]) -> VoteModel:
+        return fit_votes(votes, lengths, tags, constraints, known)
+
+    groups = find_groups(join(part.votes for part in parts))
+    merged = [groups.merge(part.votes) for part in parts]
+    of_groups = join(merged)
+    model = fit(of_groups)
+    # Near-copies meet more often than independent sources, wherever they do.
+    alike = model.correlations - np.eye(len(of_groups)) >= PRIORS.near_copy
+    places = None if alike.any() else fit_places(of_groups, tags, constraints, known)
+    merger = Merger(groups, model, places, Repeats(), labels, model)
+    merger.choose(of_groups, lengths)
+    best = [
+        merger.decode(votes, merger.posterior(votes, part.lengths))
+        for part, votes in zip(parts, merged, strict=True)
+    ]
+    # Two passes: whether a phrase is an entity in most places does not depend on their order.
+    for part, found in zip(parts, best, strict=True):
+        merger.repeats.learn(part.docs, find_spans(found, part.lengths))
+    for part, found in zip(parts, best, strict=True):
+        merger.repeats.learn_misses(part.docs, found, part.find_voted())
+    merger.model = fit(join(merger.add_repeats(part)[1] for part in parts))
+    return merger

@@ -1,0 +1,228 @@
+"""`redact` of files that keep their format, in runs that resume."""
+
+import gzip
+import json
+import os
+import random
+import signal
+import time
+
+import pytest
+import spacy
+from commands import command
+from forked_commands import start_module
+from sentences import make_docs
+
+from spacy_bcrf.judging.folds import train_sparse_chain
+from spacy_bcrf.privacy.redact_files import redact_files
+
+redact, restore = command("redact"), command("restore")
+OPTIONS = ("--threshold", "0.5")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    vocab = spacy.blank("xx").vocab
+    train_sparse_chain(make_docs(vocab) * 8, ["PERSON", "LOC"]).to_disk(folder / "sparse")
+    return folder / "sparse"
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
+
+
+def test_a_folder_keeps_names_and_formats(model, here):
+    (here / "in/sub").mkdir(parents=True)
+    (here / "in/a.json").write_text('{"x": ["Ann saw Rome .", 3], "Ann": null}')
+    (here / "in/b.jsonl").write_text('{"x": "Ann saw Rome ."}\r\n\n["Bob saw Kiel ."]\n')
+    (here / "in/sub/c.csv").write_text('t,n\n"Ann saw Rome .",1\n\nBob saw Kiel .,2\n')
+    (here / "in/d.html").write_text("<p>Ann saw <b>Rome</b> .</p>\n")
+    (here / "in/e.md").write_text("# Ann saw Rome .\n")
+    (here / "in/f.log").write_text("Ann saw Rome .\nBob saw Kiel .\n")
+    (here / "in/sub/g.txt.gz").write_bytes(gzip.compress(b"Ann saw Rome .\n\nBob saw Kiel ."))
+    (here / "in/empty.txt").write_text("")
+    (here / "in/empty.csv").write_text("")
+    (here / "in/x.bin").write_text("Ann")
+    result = redact(model, "in", "-o", "in/out", *OPTIONS)
+    assert "1 files with other extensions are skipped" in result.stderr
+    found = {str(p.relative_to(here / "in/out")): p for p in (here / "in/out").rglob("*.*")}
+    texts = {name: path.read_text() for name, path in found.items()}
+    assert texts == {
+        "a.json": '{"x": ["[PERSON] saw [LOC] .", 3], "Ann": null}',
+        "b.jsonl": '{"x": "[PERSON] saw [LOC] ."}\n["[PERSON] saw [LOC] ."]\n',
+        "sub/c.csv": 't,n\n"[PERSON] saw [LOC] .",1\n[PERSON] saw [LOC] .,2\n',
+        "d.html": "<p>[PERSON] saw <b>[LOC]</b> .</p>\n",
+        "e.md": "# \\[PERSON\\] saw \\[LOC\\] .\n",
+        "f.log": "[PERSON] saw [LOC] .\n[PERSON] saw [LOC] .\n",
+        "sub/g.txt": "[PERSON] saw [LOC] .\n\n[PERSON] saw [LOC] .",
+        "empty.txt": "",
+        "empty.csv": "",
+    }
+    # Once more, with the old output in the folder of the input.
+    redact(model, "in", "-o", "in/out", *OPTIONS, "--n-process", "2")
+    assert {name: path.read_text() for name, path in found.items()} == texts
+
+
+def test_one_file_keeps_its_format_and_fields_are_chosen(model, here):
+    (here / "a.jsonl").write_text('{"id": 1, "u": {"n": "Ann", "m": "Ann"}, "text": "Ann saw ."}\n')
+    redact(model, "a.jsonl", "-o", "b.jsonl", *OPTIONS, "--fields", "u.n", "--fields", "text")
+    assert read(here / "b.jsonl") == [
+        {"id": 1, "u": {"n": "[PERSON]", "m": "Ann"}, "text": "[PERSON] saw ."}
+    ]
+    redact(model, "a.jsonl", "-o", "c.jsonl", *OPTIONS)
+    assert read(here / "c.jsonl")[0]["text"] == "[PERSON] saw ."
+    assert set(read(here / "c.jsonl")[0]) == {"id", "text", "spans"}
+    (here / "a.csv").write_text("a,b\nAnn,Ann\n")
+    redact(model, "a.csv", "-o", "b.csv", *OPTIONS, "--fields", "b")
+    assert (here / "b.csv").read_text() == "a,b\nAnn,[PERSON]\n"
+
+
+def test_the_header_of_a_table_counts_once(model, here):
+    (here / "a.csv").write_text("a,a long header\nAnn,so\nBob,so\n")
+    counts = redact_files(str(model), ["a.csv"], here / "b.csv", threshold=0.5).counts
+    new = (here / "b.csv").read_text()
+    assert new == "a,a long header\n[PERSON],so\n[PERSON],so\n"
+    assert counts["characters"] == len(new) and counts["written"] == 2 * len("[PERSON]")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("bad.json", "-o", "out.json"), "bad.json: all 1 texts failed, no JSON: Expecting"),
+        (("a.csv", "-o", "out.html"), "expected .jsonl, a folder, or the suffix of the only"),
+        (("a.csv", "-o", "out.csv", "--fields", "nme"), "nme: no such field; expected names"),
+        (("a.json", "-o", "out.json", "--fields", "x.z"), "x.z: no such field"),
+        (("a.bin", "-o", "out"), "a.bin: unknown extension '.bin'; expected one of .txt, .json"),
+        (("in", "a.json", "-o", "out"), "a.json: would be out/a.json, as in/a.json; expected"),
+        (
+            ("a.csv", "-o", "out", "--style", "numbered", "--vault", "v", "--n-process", "2"),
+            "a vault needs one process",
+        ),
+    ],
+)
+def test_wrong_input_writes_nothing(model, here, args, message):
+    (here / "in").mkdir()
+    (here / "in/a.json").write_text("{}")
+    (here / "a.json").write_text('{"x": {"y": 1}}')
+    (here / "bad.json").write_text('{"x": Ann')
+    (here / "a.csv").write_text("a,b\nAnn,Ann\n")
+    (here / "a.bin").write_text("Ann")
+    before = sorted(path.name for path in here.rglob("*"))
+    result = redact(model, *args, *OPTIONS, exit_code=1)
+    assert message in result.output and "Ann" not in result.stderr
+    assert sorted(path.name for path in here.rglob("*")) == before
+
+
+def test_bad_records_are_named_and_the_others_written(model, here):
+    (here / "a.jsonl").write_text('{"x": "Ann saw Rome ."}\n{"x": Ann\n{"x": "Bob"}\n')
+    (here / "b.json").write_text("{")
+    result = redact(model, "a.jsonl", "b.json", "-o", "out", *OPTIONS, exit_code=3)
+    assert [line["x"] for line in read(here / "out/a.jsonl")] == [
+        "[PERSON] saw [LOC] .",
+        "[PERSON]",
+    ]
+    assert "text a.jsonl:2: no JSON" in result.stderr and "2 texts failed" in result.stderr
+    assert [path.name for path in (here / "out").iterdir()] == ["a.jsonl"]
+
+
+def test_a_first_row_with_names_and_files_that_are_there_are_noted(model, here):
+    (here / "in").mkdir()
+    (here / "in/a.csv").write_text("1,Ann,Rome\n2,Bob,Oslo\n")
+    (here / "in/b.csv").write_text("id,who\n1,Ann\n")
+    result = redact(model, "in", "-o", "out", *OPTIONS)
+    assert "a.csv: the first row has the names of columns, and stays: 1, Ann, Rome" in result.stderr
+    assert "b.csv" not in result.stderr and "replaced, such as" not in result.stderr
+    result = redact(model, "in", "-o", "out", *OPTIONS)
+    assert "2 files of out will be replaced, such as out/a.csv" in result.stderr
+
+
+def test_a_failure_is_of_its_own_file(model, here):
+    (here / "in").mkdir()
+    (here / "in/a.htm").write_text("")
+    (here / "in/a.html").write_bytes(b"\xff")
+    (here / "in/b.csv").write_text("1,Ann\n2,Bob\n")
+    result = redact(model, "in", "-o", "out", *OPTIONS, exit_code=3)
+    assert (here / "out/a.htm").read_text() == ""
+    assert "b.csv: the first row has the names of columns, and stays: 1, Ann" in result.stderr
+
+
+def test_a_key_encrypts_the_vault_of_files(model, here):
+    pytest.importorskip("cryptography")
+    (here / "a.txt").write_text("Ann saw Rome .")
+    (here / "secret").write_text("0123456789abcdef")
+    args = "--style", "numbered", "--vault", "v.json", "--key", "secret"
+    redact(model, "a.txt", "-o", "new.txt", *OPTIONS, *args)
+    vault = (here / "v.json").read_text()
+    assert "Ann" not in vault and '"encrypted"' in vault
+    restore("v.json", "new.txt", "-o", "back.txt", "--key", "secret")
+    assert (here / "back.txt").read_text() == "Ann saw Rome ."
+
+
+def test_formats_are_restored(model, here):
+    (here / "a.json").write_text('{"x": "Ann saw \\"Rome\\" .", "n": 1}')
+    (here / "a.html").write_text('<p title="Ann saw Rome .">Ann saw Rome . &amp;</p>')
+    args = "--style", "numbered", "--vault", "v.json"
+    for name in ("a.json", "a.html"):
+        redact(model, name, "-o", f"new-{name}", *OPTIONS, *args)
+        assert "Ann" not in (here / f"new-{name}").read_text()
+        restore("v.json", f"new-{name}", "-o", f"back-{name}")
+        assert (here / f"back-{name}").read_text() == (here / name).read_text()
+
+
+@pytest.mark.parametrize("style", ["label", "mask", "surrogate", "numbered"])
+def test_a_text_that_is_json_stays_json(model, here, style):
+    """A placeholder or a surrogate stands in a string, and a number that changes becomes one."""
+    body = {"who": 'Ann saw Rome . "', "n": [1, None, {"x": "Bob saw Kiel ."}]}
+    (here / "a.jsonl").write_text(json.dumps({"id": 1, "text": json.dumps(body)}) + "\n")
+    args = ("-o", "b.jsonl", "--style", style, *OPTIONS)
+    redact(model, "a.jsonl", *args)
+    (record,) = read(here / "b.jsonl")
+    found = json.loads(record["text"])
+    assert list(found) == ["who", "n"] and len(found["n"]) == 3 and list(found["n"][2]) == ["x"]
+    assert not any(name in record["text"] for name in ("Ann", "Rome", "Bob", "Kiel"))
+    parts = [record["text"][span["start"] : span["end"]] for span in record["spans"]]
+    assert len(parts) >= 4 and (style != "label" or "[PERSON]" in parts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("style", ["surrogate", "numbered"])
+def test_killed_at_any_moment(model, here, style):
+    """Nothing is lost or twice, surrogates of one run are equal, and each number has its name."""
+    rng = random.Random(0)
+    lines = [f"{rng.choice(['Ann', 'Bob', 'Eve'])} saw Rome ." for _ in range(4_000)]
+    text = "".join(f"{json.dumps({'i': i, 'x': x})}\n" for i, x in enumerate(lines))
+    (here / "a.jsonl").write_text(text)
+    (here / "b.jsonl").write_text(text)
+    command = ["spacy", "bcrf", "redact", model, "a.jsonl", "b.jsonl", "-o", "out", *OPTIONS]
+    command += ["--fields", "x"]
+    command += ["--style", style, *(["--vault", "v.json"] if style == "numbered" else [])]
+    n_kills, parts, most = 0, here / "out/.parts/shards", 0
+    while n_kills < 3:
+        process = start_module(command, here, here / "log")
+        target = min(most + rng.randrange(1, 3), 6)
+        end = time.monotonic() + 60
+        while process.is_alive() and time.monotonic() < end:
+            n = len(list(parts.glob("0*"))) if parts.exists() else 0
+            if n >= target:
+                break
+            time.sleep(0.002)
+        assert process.is_alive(), (here / "log").read_text()
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        most = max(most, n)
+        n_kills += 1
+    process = start_module(command, here, here / "log")
+    process.join()
+    assert process.exitcode == 0, (here / "log").read_text()
+    assert sorted(path.name for path in here.joinpath("out").iterdir()) == ["a.jsonl", "b.jsonl"]
+    names = {}
+    for name in ("a.jsonl", "b.jsonl"):
+        found = read(here / "out" / name)
+        assert [one["i"] for one in found] == [*range(4_000)]
+        for old, new in zip(lines, found, strict=True):
+            names.setdefault(old.split()[0], set()).add(new["x"].split()[0])
+    assert len(names) == 3 and all(len(found) == 1 for found in names.values())
+    if style == "numbered":
+        restore("v.json", "out/b.jsonl", "-o", "back.jsonl")
+        assert (here / "back.jsonl").read_text() == text

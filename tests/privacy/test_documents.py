@@ -1,0 +1,459 @@
+"""Documents of formats: their structure stays, and their texts are redacted as plain texts are."""
+
+import csv
+import html
+import io
+import json
+import random
+import re
+import time
+from html.parser import HTMLParser
+
+import pytest
+import spacy
+from markdown_it import MarkdownIt
+from spacy.tokens import Doc
+
+from spacy_bcrf.corpora.formats.tables import read_texts
+from spacy_bcrf.corpora.texts import TextColumns
+from spacy_bcrf.judging.folds import train_sparse_chain
+from spacy_bcrf.privacy.documents import change_texts, read_document
+from spacy_bcrf.privacy.file_parts import read_sources
+from spacy_bcrf.privacy.nodes import double_quotes
+from spacy_bcrf.privacy.redact import Redactor, redact
+from spacy_bcrf.privacy.replacer import Replacer
+from spacy_bcrf.privacy.restore import restore
+from spacy_bcrf.privacy.vault import Vault
+
+NAMES = ["Ann Lee", "Bob Ray", "Eve Müller", "Ida O'Fox"]
+ODD = ['"q"', "a\\b", "é", "\U0001f600", "<x", "&", "&amp;", "5 > 3", "1.", "so", "will see", "#1"]
+ODD += ["[1]", "it's", "`x", "a|b", "_z_", "%20", "{", "}", ",", ";", "  ", "*", "(y)", "!", "\\n"]
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    vocab = spacy.blank("xx").vocab
+    docs = []
+    for name in NAMES:
+        for words in (["saw", *name.split(), "."], [*name.split()], [*name.split(), "left", "it"]):
+            ents = ["O"] * len(words)
+            at = words.index(name.split()[0])
+            ents[at : at + 2] = ["B-PER", "I-PER"]
+            docs.append(Doc(vocab, words=words, ents=ents))
+    for text in ["it will see so", "and so it is .", *ODD]:
+        docs.append(
+            Doc(vocab, words=text.split() or ["so"], ents=["O"] * max(1, len(text.split())))
+        )
+    return train_sparse_chain(docs, ["PER"])
+
+
+def make_text(rng, odd=ODD):
+    words = rng.choices(odd, k=rng.randrange(4))
+    words.insert(rng.randrange(len(words) + 1), rng.choice(NAMES))
+    return " ".join(words) if rng.random() < 0.9 else rng.choice(odd)
+
+
+def read(nlp, source, kind, fields=None, style="label", vault=None):
+    redactor = Redactor(nlp, None, Replacer(style, b"key", vault), threshold=0.3)
+    document = read_document(source, kind, fields)
+    docs = [nlp.make_doc(document.text[start:end]) for start, end in document.texts]
+    (found,) = redactor.redact_documents([(document, docs)])
+    for span in found.spans:
+        part = found.text[span.start : span.end]
+        assert "PER" in part or style != "label"
+    return found.text
+
+
+def leaves(nlp, text):
+    """The names that stay in a plain text."""
+    (found,) = redact(nlp, [nlp.make_doc(text)], threshold=0.3)
+    return [name for name in NAMES if name in found.text]
+
+
+def check(nlp, old, new):
+    """Compare texts with their names in a redacted source."""
+    assert len(old) == len(new)
+    for before, after in zip(old, new, strict=True):
+        allowed = leaves(nlp, before)
+        assert not [name for name in NAMES if name in after and name not in allowed], (
+            before,
+            after,
+        )
+
+
+# JSON
+
+
+def make_json(rng, depth=0):
+    kind = rng.randrange(7 if depth < 4 else 3)
+    if kind == 0:
+        return rng.choice([None, True, False, 0, -1.5e-7, 12345678901234567890, "", 3])
+    if kind < 3:
+        return make_text(rng)
+    if kind == 3:
+        return json.dumps(make_json(rng, depth + 2), ensure_ascii=rng.random() < 0.5)
+    values = [make_json(rng, depth + 1) for _ in range(rng.randrange(4))]
+    if kind == 4:
+        return values
+    keys = rng.sample(["a", "b.c", "Ann Lee", 'k"', "é", "", "\n"], len(values))
+    return dict(zip(keys, values, strict=True))
+
+
+def flatten(value, path=()):
+    """Paths and values of JSON. JSON in strings is part of it."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            value = json.loads(value)
+            path = (*path, "json")
+        except ValueError:
+            pass
+    if isinstance(value, dict):
+        yield (*path, "{}"), None
+        for key, each in value.items():
+            yield from flatten(each, (*path, key))
+    elif isinstance(value, list):
+        yield (*path, len(value)), None
+        for i, each in enumerate(value):
+            yield from flatten(each, (*path, i))
+    else:
+        yield path, value
+
+
+def test_json_keeps_its_structure(nlp):
+    rng = random.Random(0)
+    n_replaced = 0
+    for _ in range(300):
+        value = make_json(rng)
+        source = json.dumps(value, ensure_ascii=rng.random() < 0.5, indent=rng.choice([None, 2]))
+        new = read(nlp, source, ".json")
+        old, found = list(flatten(value)), list(flatten(json.loads(new)))
+        assert [path for path, _ in old] == [path for path, _ in found]
+        pairs = [(a, b) for (_, a), (_, b) in zip(old, found, strict=True)]
+        assert all(a == b for a, b in pairs if not isinstance(a, str))
+        texts = [(a, b) for a, b in pairs if isinstance(a, str)]
+        check(nlp, [a for a, _ in texts], [b for _, b in texts])
+        n_replaced += new.count("[PER]")
+    assert n_replaced > 200
+
+
+def test_numbers_become_strings_and_the_rest_stays():
+    source = '{ "a" :\t5551234, "a": [1, "caf\\u00e9 5551234 \\/"], "n": 5551234e0 }'
+    new = change_texts(source, lambda text: text.replace("5551234", 'X "'), ".json")
+    assert new == '{ "a" :\t"X \\"", "a": [1, "caf\\u00e9 X \\" /"], "n": "X \\"e0" }'
+    nested = json.dumps({"x": json.dumps({"n": 5551234, "y": "5551234"})})
+    new = change_texts(nested, lambda text: text.replace("5551234", "[N]"), ".json")
+    assert json.loads(json.loads(new)["x"]) == {"n": "[N]", "y": "[N]"}
+
+
+def test_fields_of_json():
+    source = '{"user": {"name": "Ann", "mail": "Ann"}, "name": ["Ann", {"x": "Ann"}], "o": "Ann"}'
+    document = read_document(source, ".json", ["user.name", "name"])
+    assert document.text == "Ann\nAnn\nAnn"
+    new = document.write([(a, b, "B") for a, b in document.texts]).source
+    assert json.loads(new)["user"] == {"name": "B", "mail": "Ann"} and new.endswith('"o": "Ann"}')
+
+
+def test_what_is_no_json_is_an_error_that_names_it():
+    for source in ("{", '{"a": "\n"}', "[" * 100_000, ""):
+        with pytest.raises(ValueError, match="no JSON"):
+            read_document(source, ".json")
+    with pytest.raises(ValueError, match="line 2 is no JSON"):
+        read_document("{}\nAnn", ".jsonl")
+    assert read_document("{ Ann").is_plain and not read_document('{"a": "Ann"}').is_plain
+
+
+# CSV
+
+
+def test_csv_keeps_its_cells(nlp):
+    rng = random.Random(1)
+    for _ in range(300):
+        n, sign = rng.randrange(1, 4), rng.choice(",\t")
+        rows = [[make_text(rng) for _ in range(n)] for _ in range(rng.randrange(1, 4))]
+        rows[-1][0] = rng.choice([rows[-1][0], "a\nb Ann Lee", '""', json.dumps({"a": "Bob Ray"})])
+        file = io.StringIO(newline="")
+        quoting = rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+        writer = csv.writer(
+            file, delimiter=sign, quoting=quoting, lineterminator=rng.choice(["\n", "\r\n"])
+        )
+        writer.writerows([[f"Ann Lee {i}" for i in range(n)], *rows])
+        new = read(nlp, file.getvalue(), ".csv" if sign == "," else ".tsv")
+        header, *found = csv.reader(io.StringIO(new, newline=""), delimiter=sign, strict=True)
+        assert header == [f"Ann Lee {i}" for i in range(n)]
+        assert [len(row) for row in found] == [n] * len(rows)
+        check(nlp, [x for row in rows for x in row], [x for row in found for x in row])
+
+
+def test_columns_of_csv_and_wrong_csv():
+    source = 'a,b,c\nAnn,"Ann, ""x""",Ann\n'
+    assert read_document(source, ".csv", ["b"]).text == 'Ann, "x"'
+    with pytest.raises(ValueError, match="2 fields under a header of 3"):
+        read_document("a,b,c\nAnn,Bob\n", ".csv", ["b"])
+    for bad in ('a\n"Ann\n', 'a\n"Ann"x\n'):
+        with pytest.raises(ValueError, match="no CSV: row 2"):
+            read_document(bad, ".csv")
+    new = change_texts("a,b\nAnn,1\n", lambda text: "[A,B]", ".csv")
+    assert list(csv.reader(new.splitlines()))[1] == ["[A,B]", "[A,B]"]
+
+
+@pytest.mark.parametrize("sign", [",", "\t"])
+def test_a_cell_gets_quotes_if_its_new_text_needs_them(sign):
+    rng = random.Random(8)
+    olds = ["Ann", "Ann met Ann", 'so "Ann"', '{"a": "Ann Ann"}', '{"a": 5551234}', '"Ann, ""x"""']
+    for _ in range(200):
+        cells = [rng.choices(olds, k=2) for _ in range(2)]
+        source = "\n".join(["", f"a{sign}b", *map(sign.join, cells), ""])
+        new = rng.choice(["1 Main St, Berlin", 'a "b"', "a\tb", "a\r\nb", "[A_1]", '"'])
+        document = read_document(source, ".csv" if sign == "," else ".tsv")
+        places = [m.span() for m in re.finditer("Ann|5551234", document.text)]
+        written = document.write([(*place, new) for place in places])
+        _, header, *rows = csv.reader(
+            io.StringIO(written.source, newline=""), delimiter=sign, strict=True
+        )
+        assert header == ["a", "b"]
+        for old_row, row in zip(cells, rows, strict=True):
+            for old, cell in zip(old_row, row, strict=True):
+                old = 'Ann, "x"' if old[0] == '"' else old
+                if old[0] == "{":
+                    old, cell = str(json.loads(old)["a"]), json.loads(cell)["a"]
+                assert cell == old.replace("Ann", new).replace("5551234", new)
+        for start, end in written.places:
+            part = written.source[start:end]
+            escaped = json.dumps(new)[1:-1]
+            assert part in (f(x) for x in (new, escaped) for f in (str, double_quotes))
+        back = document.write([(*place, document.text[slice(*place)]) for place in places])
+        assert "5551234" in source or back.source == source
+
+
+def test_restored_cells_have_their_number_of_fields():
+    vault = Vault(["ADDRESS"])
+    vault.replace("1 Main St, Berlin", "ADDRESS", {})
+    new = restore("a,b\nx,[ADDRESS_1]\n", vault, ".csv").text
+    assert new == 'a,b\nx,"1 Main St, Berlin"\n'
+
+
+def test_blank_rows_before_a_header_are_skipped(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("\n\r\nname,text\nAnn,so\n")
+    texts = [item.text for item in read_sources(path, {path: 0}, TextColumns(), int)]
+    assert texts == ["name,text\n", "name,text\nAnn,so\n"]
+    (record,) = read_texts(path, TextColumns(), int)
+    assert record.text == "so" and record.place == f"{path}:4"
+
+
+# HTML and Markdown
+
+
+class Structure(HTMLParser):
+    """The tags of a page with the names of their attributes, and its texts."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.tags, self.texts, self.values = [], [""], []
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, [name for name, _ in attrs]))
+        self.values += [value for _, value in attrs if value]
+        self.texts.append("")
+
+    def handle_endtag(self, tag):
+        self.tags.append(tag)
+        self.texts.append("")
+
+    def handle_comment(self, data):
+        self.tags.append("!")
+        self.texts += [data, ""]
+
+    def handle_data(self, data):
+        self.texts[-1] += data
+
+
+def encode(rng, text):
+    """Escape a text, some of its characters as references."""
+    return "".join(
+        f"&#{ord(x)};" if rng.random() < 0.05 else html.escape(x, quote=rng.random() < 0.5)
+        for x in text
+    )
+
+
+def make_html(rng):
+    parts = ["<!DOCTYPE html>\n<html lang=en><body class='Ann Lee'>"]
+    for _ in range(rng.randrange(1, 5)):
+        text = encode(rng, make_text(rng))
+        tag = rng.choice(["p", "div", "td", "b", "h1", "script type='application/json'", "style"])
+        if " " in tag or tag == "style":
+            text = json.dumps({"a": rng.choice(NAMES)})
+        parts += [rng.choice(["", "\n", "<br/>", "<hr>", "<!-- Bob Ray -->", "&nbsp;"])]
+        title = rng.choice(["", " title='Ann Lee'", ' alt="Bob&#32;Ray"', " data-x=1 checked"])
+        link = ' <a href="https://x.org/?a=1&amp;n=Ann%20Lee#z">Bob <i>Ray</i></a>'
+        link = rng.choice(["", link]) if tag in "pdivtd" else ""
+        parts.append(f"<{tag}{title}>{text}{link}</{tag.split()[0]}>")
+    return "".join([*parts, "</body></html>"])
+
+
+def test_html_keeps_its_tags(nlp):
+    rng = random.Random(2)
+    for _ in range(300):
+        source = make_html(rng)
+        old, new = Structure(source), Structure(read(nlp, source, ".html"))
+        assert new.tags == old.tags
+        check(nlp, old.texts, new.texts)
+        for before, after in zip(old.values, new.values, strict=True):
+            assert before == after or "PER" in after
+    new = read(
+        nlp, "<p>I saw <b>Ann</b> Lee .</p><a href='mailto:Ann Lee'>Ann&#32;Lee</a>", ".html"
+    )
+    assert new == ("<p>I saw <b>[PER]</b> [PER] .</p><a href='mailto:%5BPER%5D'>[PER]</a>")
+
+
+def make_markdown(rng):
+    blocks = []
+    for _ in range(rng.randrange(1, 6)):
+        text = make_text(rng, [x for x in ODD if x not in ("`x", "<x", "*", "_z_", "\\n", "#1")])
+        blocks.append(
+            rng.choice(
+                ["{}", "# {}", "- {}\n- so", "> {}", "**{}** so", "1. {}", "*{}*, it"]
+            ).format(text)
+        )
+        blocks.append(
+            rng.choice(
+                [
+                    "[Ann Lee](https://x.org/a_(b) 'Bob Ray') so",
+                    "`Ann Lee` and `` ` ``",
+                    "```py\nAnn Lee\n# Bob Ray\n```",
+                    "| a | Ann Lee |\n|---|:-:|\n| Bob Ray | so |",
+                    "<ann@lee.org> <b title='Ann Lee'>Bob Ray</b>",
+                    "![Bob Ray][Ann Lee]\n\n[Ann Lee]: <x.png>",
+                    "    Ann Lee",
+                    "Ann Lee\n=======",
+                    "---",
+                    "Ann\\_Lee \\* Ann Lee",
+                    "Ann Lee(so) [ ] Bob Ray:",
+                ]
+            )
+        )
+    return "\n\n".join(blocks) + "\n"
+
+
+def parse_markdown(source):
+    kinds, texts = [], []
+    for token in MarkdownIt("commonmark").enable("table").parse(source):
+        kinds.append((token.type, token.tag, token.nesting))
+        for child in token.children or [token]:
+            if child.type not in ("text", "text_special", "softbreak", "inline"):
+                kinds.append((child.type, child.tag))
+            texts.append(child.content)
+    return kinds, "\n".join(texts)
+
+
+def test_markdown_keeps_its_marks(nlp):
+    rng = random.Random(3)
+    for i in range(300):
+        source = make_markdown(rng)
+        new = read(nlp, source, ".md", style=("label", "mask")[i % 2])
+        (old_kinds, _), (kinds, text) = parse_markdown(source), parse_markdown(new)
+        assert kinds == old_kinds, (source, new)
+        assert "Ann Lee" not in text or leaves(nlp, source)
+    source = "[Ann](Ann) met Ann(so), `Ann` <Ann:x>\n"
+    new = change_texts(source, lambda text: text.replace("Ann", "[PER]"), ".md")
+    assert new == "[\\[PER\\]](%5BPER%5D) met \\[PER\\](so), `[PER]` <%5BPER%5D:x>\n"
+
+
+def test_new_addresses_keep_their_signs():
+    def change(text):
+        return text.replace("é@lee.org", "ö@x.org").replace("Ann", "B [C]")
+
+    for source, kind in [
+        ("<a href='mailto:é@lee.org?a=1&amp;b=Ann'>x</a>", ".html"),
+        ("[x](mailto:é@lee.org?a=1&b=Ann) <mailto:é@lee.org?a=1&b=Ann>", ".md"),
+    ]:
+        expected = source.replace("é@lee.org", "ö@x.org").replace("Ann", "B%20%5BC%5D")
+        assert change_texts(source, change, kind) == expected
+
+
+def test_line_ends_of_markdown_do_not_matter():
+    lines = ["```", "Ann|x", "```", "Ann", "===", "| Ann |", "|---|", "[Ann]: <Ann>", "---", "Ann"]
+    source = "\n".join(lines)
+    new = change_texts(source, lambda text: text.replace("Ann", "[P]"), ".md")
+    assert new.startswith("```\n[P]|x\n```\n\\[P\\]\n===\n")
+    returns = source.replace("\n", "\r\n")
+    texts = read_document(source, ".md").text, read_document(returns, ".md").text
+    assert texts[0] == texts[1].replace("\r\n", "\n").replace("\r", "")
+    crlf = change_texts(returns, lambda text: text.replace("Ann", "[P]"), ".md")
+    assert crlf == new.replace("\n", "\r\n")
+
+
+MANY = 20_000
+LONG = {
+    "a tag of letters": (".html", f"<p {'a' * MANY}>Ann</p>"),
+    "a tag of signs": (".html", f"<p {chr(34) * MANY}{'= ' * MANY}>Ann</p>"),
+    "runs of ticks": (".md", " ".join("`" * n for n in range(1, 300))),
+    "a run of ticks": (".md", "x" + "`" * 45_000),
+    "a fence without end": (".md", "`" * 45_000),
+    "rules": (".md", "-" * 45_000 + "x"),
+    "signs below": (".md", "a" + "_" * 45_000 + "b"),
+    "comments": (".md", "<!--" * MANY),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_marks_take_no_long_time(name):
+    kind, source = LONG[name]
+    begin = time.process_time()
+    read_document(source, kind)
+    assert time.process_time() - begin < 3
+
+
+def test_names_of_attributes_need_no_value():
+    source = """<p hidden title="Ann"alt='Ann' = x=Ann y / z = Ann>Ann</p>"""
+    new = change_texts(source, lambda text: text.replace("Ann", "B"), ".html")
+    assert new == source.replace("x=Ann", 'x="B"').replace("z = Ann", 'z = "B"').replace("Ann", "B")
+
+
+def test_lines_of_a_log(nlp):
+    source = '10:33 it Ann Lee "ok"\r\n{"n": "Bob Ray"}\n10:34 got {"n": ["Ann Lee", 3]}\n\nAnn Lee'
+    new = read(nlp, source, ".log")
+    expected = source.replace("Ann Lee", "[PER]").replace("Bob Ray", "[PER]")
+    assert new == expected
+
+
+def test_json_of_a_log_line_stands_behind_brackets():
+    for head in ("[INFO] ", "10:33 [a] {b} [[", "x{", "[1] ", '{"a": 2} '):
+        source = f'{head}{{"name": "Ann", "id": 5}} \r\n'
+        new = change_texts(source, lambda x: x.replace("Ann", 'B "C"').replace("5", "N"), ".log")
+        assert new == f'{head}{{"name": "B \\"C\\"", "id": "N"}} \r\n'
+    begin = time.process_time()
+    read_document("[" * 50_000 + "]\n" + "{" * 50_000 + "}", ".log")
+    assert time.process_time() - begin < 5
+
+
+def test_numbered_placeholders_of_a_format_are_undone(nlp):
+    rng = random.Random(4)
+    rows = io.StringIO(newline="")
+    csv.writer(rows).writerows(
+        [["a", "b"], ["Ann Lee", 'x, "PER_1" Ann Lee'], ["[PER_2]", "Bob Ray"]]
+    )
+    cases = [
+        (".csv", rows.getvalue()),
+        (".html", "<p>Ann Lee, <i>Ann</i> Lee [PER_1] &lt; PER_1</p>"),
+    ]
+    cases += [(".md", "**Ann Lee** \\[PER_1\\] [Bob Ray](x) `Ann Lee` *PER*_1\n")]
+    for _ in range(100):
+        cases.append(
+            (".json", json.dumps({"t": [make_text(rng), "[PER_1] x", {"PER_1": "per_2"}]}))
+        )
+    for kind, source in cases:
+        vault = Vault(["PER"])
+        new = read(nlp, source, kind, style="numbered", vault=vault)
+        assert "Ann Lee" not in new or kind == ".json"
+        back = restore(new, vault, kind).text
+        assert back == source or (kind == ".md" and parse_markdown(back) == parse_markdown(source))
+
+
+def test_a_further_occurrence_is_found_in_another_text(nlp):
+    source = json.dumps(["saw Ann Lee .", "so is Lee", {"z": "LEE"}])
+    new = json.loads(read(nlp, source, ".json"))
+    assert new[0] == "saw [PER] ." and new[1].endswith("[PER]") and new[2] == {"z": "[PER]"}
+    assert leaves(nlp, "so is Ann Lee") == []
