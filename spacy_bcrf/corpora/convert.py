@@ -66,8 +66,8 @@ def convert(
     format: name in `formats.table`, or "auto" to decide by name and content.
     lang: language of the tokenizer, and of words in files without spaces. If the language has
         spaces, such documents have `Doc.has_unknown_spaces`, and spaCy trains on their words.
-    tokenizer: of texts. "split" also replaces tokens of a text that have no tags. "auto" chooses
-        the one that fits the spans, see `TokenFit.chosen`, which takes another pass.
+    tokenizer: of texts. "auto" chooses the one that fits the spans, see `TokenFit.chosen`, which
+        takes another pass. Only "language" keeps tokens of a text in the file that have no tags.
     labels: the only valid labels; None for any. With O among them, they are the names of `ner_tags`
         in the order of their ids.
     n_sents: sentences of columns in a Doc; 0 for all of a document, which never crosses files.
@@ -105,6 +105,7 @@ def convert(
     has_columns = bool(word_column or tag_column or ent_columns)
     sources = [(find_format(each, format, has_columns, report), each) for each in samples]
     conversion = _Conversion(sources, reading)
+    conversion.keeps_words = tokenizer == "language"
     if tokenizer == "auto":
         tokenizer = conversion.fit_tokenizer(_Blank(lang, timeout))
     nlp = _Blank(lang, timeout, tokenizer)
@@ -161,6 +162,7 @@ class _Conversion:
         self.n_sentences = self.n_skipped_sentences = 0  # records of columns
         self.overlap = ""  # the first one
         self.cut = TokenFit()
+        self.keeps_words = True
 
     def fit_tokenizer(self, nlp: _Blank) -> TokenizerName:
         """Return the tokenizer that fits the spans of texts, and keep their counts.
@@ -178,7 +180,8 @@ class _Conversion:
         for record in _Conversion(of_texts, silent)._read():
             if record.text is not None:
                 with suppress(Problem):
-                    fit.add(tokenize(record, nlp), map(record.trim, record.spans))
+                    words = tokenize(record.drop_words(), nlp)
+                    fit.add(words, map(record.trim, record.spans))
         return fit.chosen
 
     def make_docs(
@@ -187,7 +190,7 @@ class _Conversion:
         """Yield the documents. CorpusError at the end if there are too many problems."""
         reading = self.reading
         for record in self._merge(self._read()):
-            if nlp.tokenizer == "split":
+            if not self.keeps_words:
                 record = record.drop_words()
             try:
                 made = make_doc(record, nlp, reading.spans_key, align)

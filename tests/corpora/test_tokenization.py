@@ -76,25 +76,31 @@ def test_auto_keeps_the_tokenizer_of_the_language(tmp_path: Path, texts: Any) ->
     assert not any("--tokenizer" in message for message in messages)
 
 
-def test_auto_keeps_the_tokens_of_columns(tmp_path: Path) -> None:
+@pytest.mark.parametrize("row", ["{word} B-X", "{n}\t{word}\t_\t_\t_\t_\t0\tdep\t_\tNER=B-X"])
+def test_auto_keeps_the_tokens_of_columns(tmp_path: Path, row: str) -> None:
     file = tmp_path / "words.conll"
-    file.write_text("H. B-SEX\nAda B-PER\n")
+    rows = [row.format(n=n, word=word) for n, word in enumerate(["H.", "Ada"], 1)]
+    file.write_text("\n".join([*rows, "", ""]))
     counts = convert([file], tmp_path / "out.spacy", lang="es", tokenizer="auto")
     (doc,) = read_docs(tmp_path / "out.spacy", Vocab())
     assert [token.text for token in doc] == ["H.", "Ada"] and counts.tokenizer == "language"
 
 
-@pytest.mark.parametrize("label", ["SEX", "NAME"])
-def test_tokens_of_a_text_stay_where_spans_fit(tmp_path: Path, label: str) -> None:
+@pytest.mark.parametrize(
+    ("tokenizer", "words"), [("auto", ["H.", "b"]), ("language", ["H", ".", "b"])]
+)
+def test_only_the_language_keeps_tokens_of_a_text(
+    tmp_path: Path, tokenizer: Any, words: list[str]
+) -> None:
     """A tool that marks characters has its own tokens, which no pipeline makes of a new text."""
     file = tmp_path / "words.jsonl"
-    end = 1 if label == "SEX" else 2
-    spans = [{"start": 0, "end": end, "label": label}]
-    file.write_text(json.dumps({"text": "H. b", "tokens": ["H.", "b"], "spans": spans}) + "\n")
-    convert([file], tmp_path / "out.spacy", lang="es", tokenizer="auto")
+    spans = [{"start": 3, "end": 4, "label": "X"}]
+    record = {"text": "H. b", "tokens": ["H", ".", "b"], "spans": spans}
+    file.write_text(json.dumps(record) + "\n")
+    counts = convert([file], tmp_path / "out.spacy", lang="es", tokenizer=tokenizer)
     (doc,) = read_docs(tmp_path / "out.spacy", Vocab())
-    assert [token.text for token in doc][:2] == (["H", "."] if label == "SEX" else ["H.", "b"])
-    assert [ent.end_char for ent in doc.ents] == [end]
+    assert [token.text for token in doc] == words
+    assert [ent.text for ent in doc.ents] == ["b"] and counts.fit.cut == 0
 
 
 def test_bad_spans_are_as_without_the_choice(tmp_path: Path) -> None:

@@ -1,13 +1,22 @@
-"""Annotated characters of ten languages, in each format that has a text."""
+"""Annotated characters of ten languages, in each format that has a text.
+
+BCRF_CORPORA=DIR python -m pytest -rP tests/corpora/test_tokenization_doors.py prints the table of
+docs/annotation-tools.md.
+"""
 
 import json
 import re
+import tarfile
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 
 import pytest
+import spacy
+from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from bcrf.io.text import CorpusError
 from spacy_bcrf.annotation.misaligned import find_misaligned
 from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.readers.doc_files import read_docs
@@ -69,12 +78,17 @@ def label_studio(text: str, spans: list[Span]) -> dict[str, str]:
 
 
 def brat(text: str, spans: list[Span]) -> dict[str, str]:
-    lines = [f"T{i}\tX {a} {b}\t{text[a:b]}\n" for i, (a, b) in enumerate(spans)]
+    lines = []
+    for i, (start, end) in enumerate(spans):
+        found = [x.span() for x in re.compile(".+").finditer(text, start, end)]
+        fragments = ";".join(f"{a} {b}" for a, b in found)
+        lines.append(f"T{i}\tX {fragments}\t{' '.join(text[a:b] for a, b in found)}\n")
     return {"x.ann": "".join(lines), "x.txt": text}
 
 
 def webanno(text: str, spans: list[Span]) -> dict[str, str]:
     lines = ["#FORMAT=WebAnno TSV 3.3", "#T_SP=webanno.custom.NamedEntity|value"]
+    text = text.replace("\n", " ")  # as long as before
     lines += ["", f"#Text={text}"]
     for i, word in enumerate(re.finditer(r"\S+", text), 1):
         lines.append(f"1-{i}\t{word.start()}-{word.end()}\t{word[0]}\t_\t")
@@ -83,6 +97,21 @@ def webanno(text: str, spans: list[Span]) -> dict[str, str]:
             if start < end:
                 lines.append(f"1-{i}.{k + 1}\t{start}-{end}\t{text[start:end]}\tX[{k + 1}]\t")
     return {"x.tsv": "\n".join(lines) + "\n"}
+
+
+def test_a_text_of_webanno_begins_at_its_words(tmp_path: Path) -> None:
+    text, spans = read_markup("  nhc-[12]")
+    (tmp_path / "x.tsv").write_text(webanno(text, spans)["x.tsv"])
+    convert([tmp_path / "x.tsv"], tmp_path / "out.spacy", lang="es", tokenizer="auto")
+    (doc,) = read_docs(tmp_path / "out.spacy", Vocab())
+    assert [ent.text for ent in doc.ents] == ["12"]
+
+
+def test_parts_of_words_need_their_text(tmp_path: Path) -> None:
+    content = webanno(*read_markup("nhc-[12]"))["x.tsv"].replace("#Text=nhc", "#Text=cip")
+    (tmp_path / "x.tsv").write_text(content)
+    with pytest.raises(CorpusError, match=r"x\.tsv:5: #Text='cip-12' does not have the tokens"):
+        convert([tmp_path / "x.tsv"], tmp_path / "out.spacy")
 
 
 Door = Callable[[str, list[Span]], dict[str, str]]
@@ -102,3 +131,76 @@ def test_no_span_cuts_tokens(tmp_path: Path, lang: str, door: Door) -> None:
     assert [(ent.start_char, ent.end_char) for ent in doc.ents] == spans
     assert counts.fit.cut and not find_misaligned(doc)
     assert doc.text == text
+
+
+CORPORA = [
+    ("es", "meddocan/dev.tar.xz", "split"),
+    ("en", "pii/lifebench/dev.jsonl.gz", "split"),
+    ("de", "ud-german-gsd/de_gsd-ud-dev.conllu", "split"),
+    ("da", "pii/dab-da/all.jsonl.gz", "language"),
+    ("fr", "ud-french-sequoia/fr_sequoia-ud-train.conllu.xz", "language"),
+    ("nl", "ud-dutch-lassysmall/nl_lassysmall-ud-dev.conllu.xz", "language"),
+    ("zh", "ud-chinese-gsd/zh_gsd-ud-dev.conllu.xz", "language"),
+    ("ja", "ud-japanese-gsd/ja_gsd-ud-dev.conllu.xz", "language"),
+    # From github.com/UniversalNER.
+    ("hr", "uner/hr_set-ud-dev.iob2", "language"),
+    ("pt", "uner/pt_bosque-ud-dev.iob2", "language"),
+    ("sv", "uner/sv_talbanken-ud-dev.iob2", "language"),
+]
+MOST = 40
+"""Documents that are written in each format."""
+
+
+def find_spans(doc: Doc) -> list[Span]:
+    """Return the entities of a document. In a treebank, these are runs of names and of numbers."""
+    if not doc.has_annotation("ENT_IOB") and doc.has_annotation("POS"):
+        runs = [list(run) for _, run in groupby(doc, lambda token: token.pos_)]
+        names = [doc[x[0].i : x[-1].i + 1] for x in runs if x[0].pos_ in ("PROPN", "NUM")]
+        return [(name.start_char, name.end_char) for name in names]
+    ents = [(ent.start_char, ent.end_char) for ent in doc.ents]
+    return sorted([*ents, *(span[:2] for span in find_misaligned(doc))])
+
+
+def read_spans(file: Path, folder: Path) -> list[tuple[str, list[Span]]]:
+    """Return the texts of a corpus with their spans."""
+    if file.name.endswith(".tar.xz"):
+        with tarfile.open(file) as archive:
+            archive.extractall(folder / "notes", filter="data")
+        file = folder / "notes"
+    convert([file], folder / "read.spacy", tokenizer="split", skip_malformed=True)
+    docs = list(read_docs(folder / "read.spacy", Vocab()))
+    return [(doc.text, find_spans(doc)) for doc in docs]
+
+
+@pytest.mark.parametrize(("lang", "name", "chosen"), CORPORA)
+def test_spans_of_corpora(corpora: Path, tmp_path: Path, lang: str, name: str, chosen: str) -> None:
+    """At most 0.2% of the spans cut tokens where `convert` chooses the tokenizer that fits."""
+    if not (corpora / name).exists():
+        pytest.skip(f"{name} is not in BCRF_CORPORA")
+    try:
+        spacy.blank(lang)
+    except ImportError as error:
+        pytest.skip(str(error))
+    texts = read_spans(corpora / name, tmp_path)
+    found = {convert_texts(door, texts[:MOST], tmp_path, lang) for door in DOORS}
+    assert len(found) == 1, "a format changes how many spans cut tokens"
+    spans, cut, still_cut, tokenizer = convert_texts(json_lines, texts, tmp_path, lang)
+    assert (spans, tokenizer) == (sum(len(spans) for _, spans in texts), chosen)
+    assert still_cut <= 0.002 * spans or chosen == "language"
+    print(
+        f"| {lang} | {name} | {spans:,} | {cut / spans:.1%} | {still_cut / spans:.2%} | {chosen} |"
+    )
+
+
+def convert_texts(
+    door: Door, texts: list[tuple[str, list[Span]]], folder: Path, lang: str
+) -> tuple[int, int, int, str]:
+    """Return numbers of spans, and of those that cut tokens of two tokenizers, and the choice."""
+    files = []
+    for i, (text, spans) in enumerate(texts):
+        for file, content in door(text, spans).items():
+            files.append(folder / f"{door.__name__}{i}{file}")
+            files[-1].write_text(content, "utf8", newline="")
+    files = [file for file in files if file.suffix != ".txt"]
+    counts = convert(files, folder / "out.spacy", lang=lang, tokenizer="auto")
+    return counts.fit.spans, counts.fit.cut, counts.fit.cut - counts.fit.kept, counts.tokenizer

@@ -48,7 +48,7 @@ def read_sentences(path: Path, lines: Iterable[Line]) -> Iterator[Item]:
             name, *features = line.text.partition("=")[2].split("|")
             layers[f"{line.text[:5]} {name}"] = features
         elif line.text.startswith("#Text="):
-            text = line.text.partition("=")[2]
+            text = line.text.partition("=")[2].strip()
         elif line.text.strip() and not line.text.startswith("#"):
             rows.append(line)
         elif rows:
@@ -101,6 +101,9 @@ def _read(rows: list[Line], text: str, column: int) -> Item:
     fields: dict[str, Any] = {"tokens": words}
     if align(words, text):
         fields["text"] = text
+    elif any(place.part for found in places.values() for place in found):
+        message = f"#Text={text[:60]!r} does not have the tokens below it in their order"
+        return Item(f"{rows[0].path}:{rows[0].number}", Problem("another text", message))
     fields["spans"] = [
         {"label": None if label == "*" else label, **_find_bounds(found, words, text)}
         for (label, _), found in places.items()
