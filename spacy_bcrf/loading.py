@@ -19,6 +19,7 @@ from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.corpora.time_limit import SECONDS, TookTooLongError, time_limit
 from spacy_bcrf.pipeline.load_checks import find_damaged
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.pipeline.settings import UnfitError
 from spacy_bcrf.readers.doc_files import find_files, load_docs, naming_damaged, read_docs
 
 
@@ -91,18 +92,23 @@ def find_labelers(
 def find_labeler(
     nlp: Language, name: str | None = None, where: str = "the pipeline", check: Any = None
 ) -> tuple[str, SequenceLabeler]:
-    """Return name and component. name: None for the only one. check(name, component) rejects it."""
-    able, reasons = [], []
+    """Return name and component. name: None for the only one. check(name, component) rejects it.
+
+    The error names the components that other options would make able, if there are any.
+    """
+    able, reasons, unfit = [], [], []
     for key, pipe in find_labelers(nlp, [] if name is None else [name], where).items():
         try:
             able.append((key, pipe, check and check(key, pipe)))
+        except UnfitError as error:
+            unfit.append(str(error))
         except ValueError as error:
             reasons.append(str(error))
     if len(able) > 1:
         names = ", ".join(key for key, *_ in able)
         raise ValueError(f"{where}: pipe is missing; expected pipe to be one of {names}")
     if not able:
-        raise ValueError("; ".join(reasons))
+        raise ValueError("; ".join(reasons or unfit))
     return able[0][:2]
 
 

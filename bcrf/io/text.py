@@ -24,6 +24,8 @@ MAX_LINE = 16 * BLOCK
 """Largest size of a line, in bytes: a small compressed file can hold a line of many gigabytes."""
 
 
+BOM = "\ufeff"
+"""The byte order mark with which a text may begin."""
 _CONTROLS = re.compile(rb"[\0-\b\x0e-\x1a\x1c-\x1f]")
 """Bytes that no text in any encoding of bytes has."""
 
@@ -41,6 +43,7 @@ class Line(NamedTuple):
 
     number: counts from 1. problem: why the line cannot be read; its text then has
     surrogates in place of the bytes, or is empty. ends: whether no more pieces of the line follow.
+    around: what the file has before and behind the text: a byte order mark, and a line break.
     """
 
     path: Path
@@ -48,6 +51,12 @@ class Line(NamedTuple):
     text: str
     problem: str | None = None
     ends: bool = True
+    around: tuple[str, str] = "", ""
+
+    @property
+    def source(self) -> str:
+        """The line as the file has it."""
+        return self.text.join(self.around)
 
     def error(self, message: str) -> CorpusError:
         """Return an error that names this line."""
@@ -119,8 +128,9 @@ def scan_lines(
             position = 0
             while read := stream.readline(BLOCK if in_pieces else MAX_LINE + 1):
                 number += ends
-                if number == 1 and not column:
-                    read = read.removeprefix(codecs.BOM_UTF8)
+                mark = ""
+                if number == 1 and not column and read.startswith(codecs.BOM_UTF8):
+                    mark, read = BOM, read[len(codecs.BOM_UTF8) :]
                 data, rest, problem = rest + read, b"", None
                 ends = read.endswith(b"\n")
                 try:
@@ -143,7 +153,8 @@ def scan_lines(
                         ends = read.endswith(b"\n")
                 ends = ends or not in_pieces
                 column = 0 if ends else column + len(data) - len(rest)
-                yield Line(path, number, text.removesuffix("\n").removesuffix("\r"), problem, ends)
+                inner = text.removesuffix("\n").removesuffix("\r")
+                yield Line(path, number, inner, problem, ends, (mark, text[len(inner) :]))
                 if number % 1000 == 0 or not ends:
                     advance(tell() - position)
                     position = tell()

@@ -61,11 +61,7 @@ def annotate(
     columns = columns or TextColumns()
     target = resolve(make_path(output))
     files, n_skipped = find_inputs(inputs, target)
-    for file in files:
-        # A run cannot go on without its text column.
-        if text_suffix(file) in (".csv", ".tsv", ".parquet"):
-            with suppress(CorpusError):  # becomes a line of errors.jsonl
-                next(read_records(file, columns), None)
+    check_columns(files, columns)
     meta_columns = b""
     if format == "parquet":
         require("pyarrow.parquet", "parquet")
@@ -92,6 +88,14 @@ def annotate(
     counts = annotate_files(files, target, settings, read, named, run, progress, redo)
     progress.finish(counts)
     return counts
+
+
+def check_columns(files: Sequence[Path], columns: TextColumns) -> None:
+    """Raise ValueError for a table without its text column: the run could not go on."""
+    for file in files:
+        if text_suffix(file) in (".csv", ".tsv", ".parquet"):
+            with suppress(CorpusError):  # becomes a line of errors.jsonl
+                next(read_records(file, columns), None)
 
 
 def find_model(model: str) -> str:

@@ -183,12 +183,16 @@ def groupings(codec: Codec) -> tuple[str, ...]:
     return ("label",) if codec.spans is None else ("label", "length")
 
 
+class UnfitError(ValueError):
+    """A component is of a kind that cannot do what is asked for, whatever its options are."""
+
+
 def check_promise(name: str, codec: Codec, promise: str) -> None:
-    """Raise ValueError if the annotation cannot hold a promise of precision or recall."""
+    """Raise UnfitError if the annotation cannot hold a promise of precision or recall."""
     try:
         codec.check_promise(promise)
     except ValueError as error:
-        raise ValueError(f"[{name}] {error}") from None
+        raise UnfitError(f"[{name}] {error}") from None
 
 
 def check_label(name: str, codec: Codec, label: object) -> None:

@@ -7,6 +7,9 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 
+from bcrf.io.text import BOM
+from spacy_bcrf.corpora.formats.tables import find_delimiter
+
 from .html_texts import find_html
 from .markdown_texts import find_markdown
 from .nodes import Cell, Document, Node, decode, double_quotes
@@ -21,7 +24,8 @@ _JSON_START = re.compile(r"[{\[]")
 MAX_STARTS = 100
 """Most brackets of a log line at which JSON may begin."""
 _CELLS = {
-    sign: re.compile(rf'("(?:[^"]|"")*"|(?!")[^{sign}\r\n]*)({sign}|\r?\n|\r|\Z)') for sign in ",\t"
+    sign: re.compile(rf'("(?:[^"]|"")*"|(?!")[^{sign}\r\n]*)([{sign}]|\r?\n|\r|\Z)')
+    for sign in ",;|\t"
 }
 _CELL_UNIT = re.compile(r'""|.', re.DOTALL)
 
@@ -32,10 +36,12 @@ def read_document(source: str, kind: str = "", fields: Fields = None) -> Documen
     kind: the suffix of its files, see KINDS; "plain" for one text, any other one for a text that
     may be JSON. fields: of JSON and CSV. ValueError if the source has another format.
     """
+    mark = BOM if source.startswith(BOM) and kind != "plain" else ""
+    source = source[len(mark) :]
     if find := KINDS.get(kind):
-        return Document(source, list(find(source, fields)))
+        return Document(source, list(find(source, fields)), mark)
     nodes = [Node(0, len(source), source)] if source else []
-    return Document(source, nodes if kind == "plain" else list(_open(nodes)))
+    return Document(source, nodes if kind == "plain" else list(_open(nodes)), mark)
 
 
 def _open(nodes: Iterable[Node]) -> Iterator[Node]:
@@ -116,8 +122,10 @@ def _find_json_lines(source: str, fields: Fields) -> Iterator[Node]:
         yield from (node.within(outer) for node in found)
 
 
-def _find_cells(source: str, fields: Fields, sign: str) -> Iterator[Node]:
+def _find_cells(source: str, fields: Fields, kind: str) -> Iterator[Node]:
     """Yield the cells of a table below its header. fields: names in the header."""
+    first = _LINE.search(source)
+    sign = find_delimiter(kind, first[0] if first else "")
     header: list[str] | None = None
     row: list[Node] = []
     at = n_rows = 0
@@ -130,9 +138,10 @@ def _find_cells(source: str, fields: Fields, sign: str) -> Iterator[Node]:
         if cell[2] == sign:
             continue
         n_rows += 1
-        if header is None:
-            is_blank = len(row) == 1 and not row[0].text
-            header = None if is_blank else [one.text for one in row]
+        if len(row) == 1 and row[0].cell and not row[0].text:
+            pass  # a blank row
+        elif header is None:
+            header = [one.text for one in row]
         elif fields is not None and len(row) != len(header):
             raise ValueError(f"no CSV: {len(row)} fields under a header of {len(header)}")
         else:
@@ -182,8 +191,8 @@ KINDS: dict[str, Callable[[str, Fields], Iterator[Node]]] = {
     ".json": _find_json,
     ".jsonl": _find_json_lines,
     ".ndjson": _find_json_lines,
-    ".csv": partial(_find_cells, sign=","),
-    ".tsv": partial(_find_cells, sign="\t"),
+    ".csv": partial(_find_cells, kind=".csv"),
+    ".tsv": partial(_find_cells, kind=".tsv"),
     ".html": _find_html,
     ".htm": _find_html,
     ".md": _find_markdown,

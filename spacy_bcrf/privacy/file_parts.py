@@ -1,13 +1,13 @@
 """Parts of files that keep their format: lines, rows, or whole files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from bcrf.io.text import Line, scan_lines, text_suffix
-from spacy_bcrf.corpora.formats.plain import read_texts
-from spacy_bcrf.corpora.formats.tables import Rows, read_first_row, read_header
+from bcrf.io.text import BOM, CorpusError, Line, scan_lines, text_suffix
+from spacy_bcrf.corpora.formats.plain import read_whole
+from spacy_bcrf.corpora.formats.tables import Rows, read_header
 from spacy_bcrf.corpora.texts import Advance, Rejected, TextColumns, TextItem, TextRecord
 
 from .documents import read_document
@@ -16,6 +16,7 @@ LINES = 500
 """Most lines of a log in one document."""
 MOST_CHARACTERS = 100_000
 """A document of lines ends after this number of characters."""
+_BLANKS = f" \t\r\n{BOM}"
 SAMPLE = 1000
 """Records of a file in which each chosen field must be."""
 
@@ -41,61 +42,64 @@ def read_sources(
 
 
 def _read(path: Path, kind: str, columns: TextColumns, advance: Advance) -> Iterator[TextItem]:
-    if kind in (".jsonl", ".ndjson"):
-        for line in scan_lines(path, advance):
-            if line.problem or line.text.strip():
-                yield _make([line], ".json")
-    elif kind in (".csv", ".tsv"):
-        yield from _read_rows(path, kind, advance)
-    elif kind == ".log" or (kind == ".txt" and not columns.whole_files):
-        yield from _read_blocks(path, kind, LINES if kind == ".log" else 1, advance)
+    is_table, head = kind in (".csv", ".tsv"), ""
+    if is_table:
+        lines = _read_rows(path, advance)
+    elif kind in (".jsonl", ".ndjson", ".log") or (kind == ".txt" and not columns.whole_files):
+        lines = scan_lines(path, advance)
     else:
-        for item in read_texts(path, TextColumns(whole_files=True), advance):
-            if isinstance(item, TextRecord):
-                yield Source(item.id, item.place, item.text, kind=kind)
-            else:
-                yield item
+        item = read_whole(path, advance, "utf-8")
+        if isinstance(item, TextRecord):
+            item = Source(item.id, item.place, item.text, kind=kind)
+        yield item
+        return
+    for block in _split(lines, LINES if kind == ".log" else 1):
+        item = _make(block, kind, head)
+        if is_table and not head and any(map(_is_text, block)):
+            if isinstance(item, Rejected):
+                raise CorpusError(f"{item.place}: {item.reason}")
+            head = item.text or ""  # the header, alone
+        yield item
 
 
-def _make(lines: Sequence[Line], kind: str) -> TextItem:
-    place = f"{lines[0].path}:{lines[0].number}"
-    problem = next((line.problem for line in lines if line.problem), None)
+def _read_rows(path: Path, advance: Advance) -> Iterator[Line]:
+    rows = Rows(path, advance)
+    for number, row in rows:
+        yield Line(path, number, rows.source, row if isinstance(row, str) else None)
+
+
+def _is_text(line: Line) -> bool:
+    return line.problem is not None or bool(line.text.strip(_BLANKS))
+
+
+def _split(lines: Iterable[Line], most: int) -> Iterator[list[Line]]:
+    """Yield up to `most` lines with the blank ones around them, and bad lines alone."""
+    block: list[Line] = []
+    n = n_characters = 0
+    for line in lines:
+        is_full = n == most or n_characters >= MOST_CHARACTERS
+        if block and (line.problem or block[-1].problem or (is_full and _is_text(line))):
+            yield block
+            block, n, n_characters = [], 0, 0
+        block.append(line)
+        n += _is_text(line)
+        n_characters += len(line.text)
+    if block:
+        yield block
+
+
+def _make(lines: Sequence[Line], kind: str, head: str) -> TextItem:
+    """Return lines as one document. head: header of their table."""
+    first = next(filter(_is_text, lines), None)
+    path, number, _, problem, *_ = first or lines[0]
+    place = f"{path}:{number}"
     if problem is not None:
         return Rejected(place, place, problem)
-    return Source(place, place, "".join(f"{line.text}\n" for line in lines), kind=kind)
-
-
-def _read_blocks(path: Path, kind: str, most: int, advance: Advance) -> Iterator[TextItem]:
-    block: list[Line] = []
-    n = 0
-    for line in scan_lines(path, advance):
-        if line.problem:
-            yield from [_make(block, kind)] * bool(block)
-            yield _make([line], kind)
-            block, n = [], 0
-            continue
-        block.append(line)
-        n += len(line.text)
-        if len(block) == most or n >= MOST_CHARACTERS:
-            yield _make(block, kind)
-            block, n = [], 0
-    if block:
-        yield _make(block, kind)
-
-
-def _read_rows(path: Path, kind: str, advance: Advance) -> Iterator[TextItem]:
-    """Yield the header alone, and each row behind it."""
-    rows = Rows(path, advance)
-    if not read_first_row(path, rows):
-        return
-    head = rows.source
-    yield Source(f"{path}:1", f"{path}:1", head, kind=kind)
-    for number, row in rows:
-        place = f"{path}:{number}"
-        if isinstance(row, str):
-            yield Rejected(place, place, row)
-        elif row:
-            yield Source(place, place, head + rows.source, kind=kind, head=head)
+    if first is None:  # only blank lines
+        kind, head = ".txt", ""
+    elif kind in (".jsonl", ".ndjson"):
+        kind = ".json"
+    return Source(place, place, head + "".join(x.source for x in lines), kind=kind, head=head)
 
 
 def check_fields(files: Sequence[Path], fields: Sequence[str] | None) -> None:

@@ -92,12 +92,13 @@ class Written(NamedTuple):
 class Document:
     """The texts of a source.
 
-    text: all of them. texts: the bounds in it of each part that a model reads apart.
+    text: all of them. texts: the bounds in it of each part that a model reads apart. mark: a byte
+    order mark before the source, or nothing.
     """
 
-    def __init__(self, source: str, nodes: Sequence[Node]) -> None:
+    def __init__(self, source: str, nodes: Sequence[Node], mark: str = "") -> None:
         """nodes: in the order of the text, which may be another one than in the source."""
-        self.source, self._nodes = source, nodes
+        self.source, self._nodes, self.mark = source, nodes, mark
         self._starts: list[int] = []  # of the nodes in the text
         parts, firsts, n = list[str](), list[int](), 0
         for i, node in enumerate(nodes):
@@ -114,7 +115,7 @@ class Document:
     @property
     def is_plain(self) -> bool:
         """Whether the source is one text, without a format."""
-        return len(self._nodes) == 1 and self._nodes[0].text == self.source
+        return len(self._nodes) == 1 and self._nodes[0].text == self.source and not self.mark
 
     def cut(self, start: int, end: int) -> Iterator[Bounds]:
         """Yield the parts of a place in the text, each within a node, without blanks around it."""
@@ -171,7 +172,7 @@ class Document:
         for node in quoted.values():
             edits += [(at, at, node.quote, -1) for at in (node.start, node.end)]
         edits += [(at, at, '"', _BOUND) for cell in cells for at in cell[:2]]
-        parts, at, length = list[str](), 0, 0
+        parts, at, length = [self.mark], 0, len(self.mark)
         places = [(0, 0)] * n_places
         write: Write = str
         for start, end, new, k in sorted(edits):

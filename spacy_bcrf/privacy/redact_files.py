@@ -10,6 +10,7 @@ import secrets
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
@@ -21,7 +22,13 @@ from spacy.tokens import Doc
 
 from bcrf.io.atomic import UNFINISHED, replacing, resolve
 from bcrf.io.text import text_suffix
-from spacy_bcrf.bulk.annotate import Progress, annotate_files, choose_engine, find_model
+from spacy_bcrf.bulk.annotate import (
+    Progress,
+    annotate_files,
+    check_columns,
+    choose_engine,
+    find_model,
+)
 from spacy_bcrf.bulk.worker import RunSettings
 from spacy_bcrf.corpora.formats.tables import read_header
 from spacy_bcrf.corpora.inputs import find_inputs, read_records
@@ -192,6 +199,8 @@ def redact_files(
         numbers = {file: i for i, file in enumerate(files)}
         read = partial(read_sources, numbers=numbers, columns=columns)
         check_fields(files, fields)
+    else:
+        check_columns(files, columns)
     key_file = parts.with_name(f"{parts.name}.key")
     if needs_key := key is None and style in ("surrogate", "shifted"):
         key = key_file.read_bytes() if key_file.exists() else secrets.token_bytes(32)
@@ -214,11 +223,12 @@ def redact_files(
         report(f"{n_skipped:,} files with other extensions are skipped")
     if is_folder and (old := [name for name in names if name.exists()]):
         report(f"{len(old):,} files of {output} will be replaced, such as {old[0]}")
-    if needs_key:
-        _keep_key(key_file, settings.key)
     progress = Progress(str(output), False, "redacting")
     named = {"shard": SHARD, "columns": columns, "keeps": keeps}
-    counts = annotate_files(files, parts, settings, read, named, run, progress)
+    with _removing(parts, key_file) as remove:
+        if needs_key:
+            _keep_key(key_file, settings.key)
+        counts = annotate_files(files, parts, settings, read, named, run, progress)
     progress.bar.close()
     failures = [Rejected(**json.loads(line)) for line in _read_lines(parts / "errors.jsonl")]
     found = RedactedFiles(Counter(), failures)
@@ -232,7 +242,7 @@ def redact_files(
             items = (one for file in files for one in read(file, advance=lambda n_bytes: None))
             works[0].note_kinds(report, items)
         works[0].note_headers(report, files if keeps else ())
-    _remove(parts, key_file)
+    remove()
     if not counts.written:
         joined = ", ".join(inputs)
         if failures:
@@ -324,10 +334,27 @@ def _write_files(
                 part.touch()
 
 
-def _remove(parts: Path, key_file: Path) -> None:
-    """Remove the parts of a run, which were moved first: no half of them is the next run's."""
-    key_file.unlink(missing_ok=True)
-    gone = parts.with_name(f"{UNFINISHED}{parts.name}")
-    shutil.rmtree(gone, ignore_errors=True)
-    parts.rename(gone)
-    shutil.rmtree(gone, ignore_errors=True)
+@contextmanager
+def _removing(parts: Path, key_file: Path) -> Iterator[Callable[[], None]]:
+    """Yield what removes the parts of a run. An error removes them unless there is a finished one.
+
+    They are moved first: no half of them is the next run's.
+    """
+    new = [path for path in (parts, parts.parent) if not path.exists()]
+
+    def remove() -> None:
+        key_file.unlink(missing_ok=True)
+        gone = parts.with_name(f"{UNFINISHED}{parts.name}")
+        shutil.rmtree(gone, ignore_errors=True)
+        parts.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+        with suppress(OSError):  # has files
+            if parts.parent in new:
+                parts.parent.rmdir()
+
+    try:
+        yield remove
+    except Exception:
+        if parts in new and parts.exists() and not any((parts / "shards").glob("0*")):
+            remove()
+        raise

@@ -42,14 +42,14 @@ def restore(text: str, vault: Vault, kind: str = "") -> Restored:
 
 def _restore_markdown(document: Document, vault: Vault) -> Restored:
     """Restore placeholders of the source: their brackets may be marks, which are in no text."""
-    text, parts, at, n_unknown = document.source, list[str](), 0, 0
+    text, parts, at, n_unknown = document.source, [document.mark], 0, 0
     for start, end, original in vault.find(text):
         if original is None:
             n_unknown += 1
         else:
             parts += [text[at:start], document.find_escape(start, end)(original)]
             at = end
-    return Restored("".join([*parts, text[at:]]), len(parts) // 2, n_unknown)
+    return Restored("".join([*parts, text[at:]]), (len(parts) - 1) // 2, n_unknown)
 
 
 class TextChange(Protocol):

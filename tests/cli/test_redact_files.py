@@ -13,6 +13,8 @@ from commands import command
 from forked_commands import start_module
 from sentences import make_docs
 
+from spacy_bcrf.bulk.worker import BulkError, Worker
+from spacy_bcrf.corpora.texts import TextColumns
 from spacy_bcrf.judging.folds import train_sparse_chain
 from spacy_bcrf.privacy.redact_files import redact_files
 
@@ -35,7 +37,7 @@ def read(path):
 def test_a_folder_keeps_names_and_formats(model, here):
     (here / "in/sub").mkdir(parents=True)
     (here / "in/a.json").write_text('{"x": ["Ann saw Rome .", 3], "Ann": null}')
-    (here / "in/b.jsonl").write_text('{"x": "Ann saw Rome ."}\r\n\n["Bob saw Kiel ."]\n')
+    (here / "in/b.jsonl").write_bytes(b'{"x": "Ann saw Rome ."}\r\n\n["Bob saw Kiel ."]\n')
     (here / "in/sub/c.csv").write_text('t,n\n"Ann saw Rome .",1\n\nBob saw Kiel .,2\n')
     (here / "in/d.html").write_text("<p>Ann saw <b>Rome</b> .</p>\n")
     (here / "in/e.md").write_text("# Ann saw Rome .\n")
@@ -47,11 +49,11 @@ def test_a_folder_keeps_names_and_formats(model, here):
     result = redact(model, "in", "-o", "in/out", *OPTIONS)
     assert "1 files with other extensions are skipped" in result.stderr
     found = {str(p.relative_to(here / "in/out")): p for p in (here / "in/out").rglob("*.*")}
-    texts = {name: path.read_text() for name, path in found.items()}
+    texts = {name: path.read_bytes().decode() for name, path in found.items()}
     assert texts == {
         "a.json": '{"x": ["[PERSON] saw [LOC] .", 3], "Ann": null}',
-        "b.jsonl": '{"x": "[PERSON] saw [LOC] ."}\n["[PERSON] saw [LOC] ."]\n',
-        "sub/c.csv": 't,n\n"[PERSON] saw [LOC] .",1\n[PERSON] saw [LOC] .,2\n',
+        "b.jsonl": '{"x": "[PERSON] saw [LOC] ."}\r\n\n["[PERSON] saw [LOC] ."]\n',
+        "sub/c.csv": 't,n\n"[PERSON] saw [LOC] .",1\n\n[PERSON] saw [LOC] .,2\n',
         "d.html": "<p>[PERSON] saw <b>[LOC]</b> .</p>\n",
         "e.md": "# \\[PERSON\\] saw \\[LOC\\] .\n",
         "f.log": "[PERSON] saw [LOC] .\n[PERSON] saw [LOC] .\n",
@@ -61,7 +63,58 @@ def test_a_folder_keeps_names_and_formats(model, here):
     }
     # Once more, with the old output in the folder of the input.
     redact(model, "in", "-o", "in/out", *OPTIONS, "--n-process", "2")
-    assert {name: path.read_text() for name, path in found.items()} == texts
+    assert {name: path.read_bytes().decode() for name, path in found.items()} == texts
+
+
+RECORDS = {
+    ".jsonl": ['{"x": "it \\u00e9 ."}', "[1, \t2.50]", '"so"', " {} "],
+    ".json": ['[1,\n"a" , {"b": null}]'],
+    ".csv": ["a,b", '"so, ""it""\n",', "x,y", '" ",1'],
+    ".tsv": ["a\tb", '"so\t"\tx', "it\tb|c"],
+    ".log": ["10:33 so it {", '[x] {"a": "b"}', " \t", "it \u2028 so"],
+    ".txt": ["it so", " .", "\u3000", "é"],
+    ".html": ["<p title=x>it &amp; <b>so</b>", "<!-- x -->", "&nbsp;"],
+    ".md": ["# it *so*", "| a | b |", "|---|---|", "    x", "\\_ `x`"],
+}
+
+
+@pytest.mark.parametrize("is_lines", [False, True])
+def test_a_file_without_private_data_is_the_same(model, here, is_lines):
+    """Line ends, byte order marks and blank lines stay."""
+    rng = random.Random(is_lines)
+    (here / "in").mkdir()
+    for i in range(240):
+        kind = [*RECORDS][i % len(RECORDS)]
+        end, n = rng.choice(["\n", "\r\n"]), 1 if kind == ".json" else rng.randrange(5)
+        lines = rng.choices(RECORDS[kind], k=n)
+        if kind == ".csv":
+            lines = ["a,b", *lines]
+        if kind in (".csv", ".tsv") and rng.random() < 0.5:
+            sign = rng.choice(";|\t") if kind == ".csv" else "\t"
+            lines = [line.replace(",", sign) for line in lines]
+        blank = [""] if kind != ".jsonl" else ["", " ", "\t"]
+        parts = [rng.choice(["", "\ufeff"])]
+        for line in lines:
+            parts += [f"{rng.choice(blank)}{end}"] * rng.choice([0, 0, 1, 3]) + [line, end]
+        parts += [end] * rng.choice([0, 0, 2])
+        text = "".join(parts)
+        text = text[: -len(end)] if rng.random() < 0.3 and lines else text
+        (here / f"in/{i}{kind}").write_bytes(text.encode())
+    columns = TextColumns(whole_files=not is_lines)
+    found = redact_files(str(model), ["in"], here / "out", threshold=1.0, columns=columns)
+    assert not found.counts["spans"] and not found.failures
+    for path in (here / "in").iterdir():
+        assert (here / "out" / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+@pytest.mark.parametrize("sign", [";", "|", "\t"])
+def test_tables_with_other_delimiters(model, here, sign):
+    text = 'x,y;n;"a, b"\n\nAnn saw Rome .;1;"Bob ; 1,5"\n'.replace(";", sign)
+    (here / "a.csv").write_text(text)
+    redact(model, "a.csv", "-o", "b.csv", *OPTIONS, "--fields", "x,y")
+    assert (here / "b.csv").read_text() == text.replace("Ann saw Rome", "[PERSON] saw [LOC]")
+    redact(model, "a.csv", "-o", "c.jsonl", *OPTIONS, "--text-column", "x,y")
+    assert read(here / "c.jsonl")[0]["text"] == "[PERSON] saw [LOC] ."
 
 
 def test_one_file_keeps_its_format_and_fields_are_chosen(model, here):
@@ -99,6 +152,7 @@ def test_the_header_of_a_table_counts_once(model, here):
             ("a.csv", "-o", "out", "--style", "numbered", "--vault", "v", "--n-process", "2"),
             "a vault needs one process",
         ),
+        (("a.csv", "-o", "out.jsonl", "--text-column", "nme"), "a.csv: no column 'nme' among a, b"),
     ],
 )
 def test_wrong_input_writes_nothing(model, here, args, message):
@@ -112,6 +166,18 @@ def test_wrong_input_writes_nothing(model, here, args, message):
     result = redact(model, *args, *OPTIONS, exit_code=1)
     assert message in result.output and "Ann" not in result.stderr
     assert sorted(path.name for path in here.rglob("*")) == before
+
+
+def test_an_error_before_a_part_is_finished_leaves_nothing(model, here, monkeypatch):
+    def fail(*_):
+        raise BulkError("out: the disk is full")
+
+    (here / "a.csv").write_text("a,b\nAnn,Ann\n")
+    monkeypatch.setattr(Worker, "annotate", fail)
+    for output, more in (("out", ()), ("b.csv", ("--style", "surrogate"))):
+        result = redact(model, "a.csv", "-o", output, *more, *OPTIONS, exit_code=1)
+        assert "the disk is full" in result.output
+    assert [path.name for path in here.iterdir()] == ["a.csv"]
 
 
 def test_bad_records_are_named_and_the_others_written(model, here):

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from bcrf.io.json_objects import Item, Problem
-from bcrf.io.text import CorpusError, check_text
+from bcrf.io.text import BOM, CorpusError, check_text
 from spacy_bcrf.corpora.reading import Reading
 from spacy_bcrf.corpora.record import Record
 from spacy_bcrf.corpora.sample import Sample
 
 from . import jsonl
 
-_BOM = "\ufeff"
 _ENTITY = re.compile(r"(\S+) (\d+ \d+(?:;\d+ \d+)*)")
 
 
@@ -57,9 +56,9 @@ def read_document(path: Path, left_out: Counter[str]) -> Item:
     except CorpusError as error:
         place, _, what = str(error).partition(": ")
         return Item(place, Problem("unreadable", what))
-    if text.startswith(_BOM):
-        text = " " + text.removeprefix(_BOM)  # offsets count it
-    lines = annotation.removeprefix(_BOM).split("\n")
+    if text.startswith(BOM):
+        text = " " + text.removeprefix(BOM)  # offsets count it
+    lines = annotation.removeprefix(BOM).split("\n")
     spans: list[dict[str, Any]] = []
     for number, line in enumerate(lines, 1):
         try:

@@ -18,15 +18,20 @@ def read_texts(path: Path, columns: TextColumns, advance: Advance) -> Iterator[T
             elif line.text.strip():
                 yield TextRecord(place, place, line.text)
         return
+    yield read_whole(path, advance)
+
+
+def read_whole(path: Path, advance: Advance, encoding: str = "utf-8-sig") -> TextItem:
+    """Return the text of a file. encoding: "utf-8" keeps a byte order mark."""
     name = str(path)
     with open_decompressed(path) as stream:
         data = stream.read(MAX_LINE + 1)
     if len(data) > MAX_LINE:
         reason = f"has more than {MAX_LINE >> 20} MiB; expected one document"
-        yield Rejected(name, name, reason)
-        return
+        return Rejected(name, name, reason)
     try:
-        yield TextRecord(name, name, data.decode("utf-8-sig"))
+        text = data.decode(encoding)
     except UnicodeDecodeError as error:
-        yield Rejected(name, name, f"byte {error.start} is not UTF-8")
+        return Rejected(name, name, f"byte {error.start} is not UTF-8")
     advance(path.stat().st_size)
+    return TextRecord(name, name, text)

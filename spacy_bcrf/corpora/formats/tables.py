@@ -1,4 +1,4 @@
-"""Tables with a header: CSV and TSV.
+"""Tables with a header: CSV, with a comma, `;`, `|` or tab between the columns, and TSV.
 
 Annotated CSV has a row for each text, with the fields of `jsonl`, or for each word: a column `word`
 or `token`, and its entity tag in one such as `tag` or `ner`. A new value in a column such as
@@ -51,7 +51,7 @@ def read(sample: Sample, reading: Reading) -> Iterator[Record]:
     if header and not {"text", "tokens", "words", *TEXTS} & {*header}:
         raise CorpusError(
             f"{path}:1: no column text, tokens, or word and tag among {', '.join(header)}; "
-            "expected a header, and commas between the columns"
+            "expected a header, and a comma, ;, | or tab between the columns"
         )
     items = _read_items(path, header, rows)
     first = list(islice(items, N_LINES))
@@ -155,7 +155,7 @@ class Rows:
 
     def __init__(self, path: Path, advance: Advance = lambda n_bytes: None) -> None:
         csv.field_size_limit(MAX_LINE)
-        self._delimiter = "\t" if text_suffix(path) == ".tsv" else ","
+        self._kind = text_suffix(path)
         self._lines = scan_lines(path, advance)
         self._again: deque[Line] = deque()
         self._row: list[Line] = []
@@ -163,11 +163,16 @@ class Rows:
     @property
     def source(self) -> str:
         """The lines of the last row, as the file has them."""
-        return "".join(f"{line.text}\n" for line in self._row)
+        return "".join(line.source for line in self._row)
 
     def __iter__(self) -> Iterator[tuple[int, list[str] | str]]:
         # Unless strict, an open quote would silently hide all rows after it.
-        new = partial(csv.reader, delimiter=self._delimiter, strict=True)
+        for line in self._lines:
+            self._again.append(line)
+            if line.text or line.problem:
+                break
+        head = "".join(line.text for line in self._again)
+        new = partial(csv.reader, delimiter=find_delimiter(self._kind, head), strict=True)
         reader = new(iter(self._next_line, None))
         while True:
             self._row.clear()
@@ -175,6 +180,7 @@ class Rows:
                 row = next(reader, None)
             except csv.Error as error:
                 first, *others = self._row
+                del self._row[1:]
                 self._again.extendleft(reversed(others))
                 reader = new(iter(self._next_line, None))
                 yield first.number, f"no CSV: {error}"
@@ -192,6 +198,15 @@ class Rows:
         if line.problem or len(self._row) > MAX_ROW:
             raise csv.Error(line.problem or f"a row of more than {MAX_ROW:,} lines")
         return line.text + "\n"
+
+
+def find_delimiter(kind: str, head: str) -> str:
+    """Return the delimiter of a table. kind: `.csv` or `.tsv`. head: the first line of its header.
+
+    The most frequent of the signs outside of quotes, and of equally many the first one of `,;|`.
+    """
+    outside = re.sub(r'"[^"]*("|$)', "", head)
+    return "\t" if kind == ".tsv" else max(",;|\t", key=outside.count)
 
 
 def read_header(path: Path) -> list[str]:
