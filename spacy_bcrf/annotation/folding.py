@@ -24,6 +24,8 @@ UNIT = re.compile(f"{_LETTERS}+(?:[{_MARKS}]+{_LETTERS}*)*|\\d+|[{_UNSPACED}][{_
 # What stands before a word in JSON, code and URLs: backslash escapes and per cent encoding.
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|[nrtbf])|%[0-9a-f]{2}")
 _LONGEST_ESCAPE = 6
+_NAME = re.compile(r"[^\W\d_](?:[^\W\d_]|')*(?:[\s_.-]+[^\W\d_](?:[^\W\d_]|')*){1,3}\.?")
+_SHORTEST_GLUED = 6
 _PLURAL, _ENDING = re.compile("e?s"), re.compile("e?s$")
 
 
@@ -197,6 +199,22 @@ def _fold_run(run: str) -> tuple[str, Sequence[int] | None]:
 def fold(text: str) -> str:
     """Return the folded text, see `Folded`."""
     return _fold_text(text)[0]
+
+
+def join_words(name: str) -> Iterator[str]:
+    """Yield other forms of a folded name of two to four words, as names of users and files are.
+
+    All words, or the first and the last one, joined by `_`, `.` or `-`; without initials also by a
+    blank or nothing.
+    """
+    if not _NAME.fullmatch(name):
+        return
+    words = re.split(r"[\s_.-]+", name.rstrip("."))
+    for some in dict.fromkeys((tuple(words), (words[0], words[-1]))):
+        signs = ["_", ".", "-"]
+        if min(map(len, some)) > 1:
+            signs += [" "] + [""] * (len("".join(some)) >= _SHORTEST_GLUED)
+        yield from (form for sign in signs if (form := sign.join(some)) != name)
 
 
 def fold_name(text: str) -> str:

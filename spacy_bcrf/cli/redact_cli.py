@@ -230,7 +230,10 @@ def _show_counts(n: Counter[str], output: Path) -> None:
     """Print counts, and notes about found strings that stay and a large replaced share."""
     spans = counted(n["spans"], "replacement")
     typer.echo(f"{counted(n['texts'], 'text')} with {spans} written to {output}")
-    left = f"found strings still stand at {counted(n['left'], 'place')} where they are improbable"
+    left = (
+        f"found strings still stand at {counted(n['left'], 'place')}: where they are improbable, "
+        "and in names of fields and other markup, which stay"
+    )
     print_notes([left] * bool(n["left"]))
     share = n["replaced"] / max(1, n["replaced"] + n["characters"] - n["written"])
     most = f"{share:.0%} of the characters are replaced: promise less, or give a higher --threshold"

@@ -30,16 +30,17 @@ _CELLS = {
 _CELL_UNIT = re.compile(r'""|.', re.DOTALL)
 
 
-def read_document(source: str, kind: str = "", fields: Fields = None) -> Document:
+def read_document(source: str, kind: str = "", fields: Fields = None, head: str = "") -> Document:
     """Return the texts of a source. Its structure and its names of fields are no texts.
 
     kind: the suffix of its files, see KINDS; "plain" for one text, any other one for a text that
-    may be JSON. fields: of JSON and CSV. ValueError if the source has another format.
+    may be JSON. fields: of JSON and CSV. head: its beginning, a header. ValueError if the source
+    has another format.
     """
     mark = BOM if source.startswith(BOM) and kind != "plain" else ""
-    source = source[len(mark) :]
+    source, head = source[len(mark) :], head[len(mark) :]
     if find := KINDS.get(kind):
-        return Document(source, list(find(source, fields)), mark)
+        return Document(source, list(find(source, fields)), mark, len(head))
     nodes = [Node(0, len(source), source)] if source else []
     return Document(source, nodes if kind == "plain" else list(_open(nodes)), mark)
 

@@ -1,5 +1,6 @@
 """Texts in a source of a format, and the source with other texts in their places."""
 
+import html
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 Bounds = tuple[int, int]
 Write = Callable[[str], str]
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 _BOUND = -2
 """What an edit has in place of a number, if it begins or ends a cell."""
 
@@ -93,12 +95,12 @@ class Document:
     """The texts of a source.
 
     text: all of them. texts: the bounds in it of each part that a model reads apart. mark: a byte
-    order mark before the source, or nothing.
+    order mark before the source, or nothing. head: the characters of a header at its beginning.
     """
 
-    def __init__(self, source: str, nodes: Sequence[Node], mark: str = "") -> None:
+    def __init__(self, source: str, nodes: Sequence[Node], mark: str = "", head: int = 0) -> None:
         """nodes: in the order of the text, which may be another one than in the source."""
-        self.source, self._nodes, self.mark = source, nodes, mark
+        self.source, self._nodes, self.mark, self._head = source, nodes, mark, head
         self._starts: list[int] = []  # of the nodes in the text
         parts, firsts, n = list[str](), list[int](), 0
         for i, node in enumerate(nodes):
@@ -116,6 +118,17 @@ class Document:
     def is_plain(self) -> bool:
         """Whether the source is one text, without a format."""
         return len(self._nodes) == 1 and self._nodes[0].text == self.source and not self.mark
+
+    @property
+    def markup(self) -> str:
+        """What stays, decoded: names of fields, tags, marks, fields that are not chosen.
+
+        Without the header.
+        """
+        bounds = [self._head, *(x for node in self._by_start for x in (node.start, node.end))]
+        pairs = zip(bounds[::2], [*bounds[1::2], len(self.source)], strict=True)
+        kept = "\n".join(self.source[start:end] for start, end in pairs)
+        return html.unescape(_ESCAPED.sub(lambda match: chr(int(match[1], 16)), kept))
 
     def cut(self, start: int, end: int) -> Iterator[Bounds]:
         """Yield the parts of a place in the text, each within a node, without blanks around it."""

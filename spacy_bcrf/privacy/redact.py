@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
-from spacy_bcrf.annotation.folding import Folded, fold, fold_name
+from spacy_bcrf.annotation.folding import Folded, fold, fold_name, join_words
 from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.loading import annotate_before
 from spacy_bcrf.pipeline.codecs.span_tagging import OUTSIDE_TAG
@@ -50,7 +50,8 @@ class Redacted(NamedTuple):
     """A redacted text. spans: the replacements, in its characters. regions: in the old ones.
 
     left: the places in it where a found string, or one of its words, still stands. In a format,
-    `regions` and `left` count the characters of its joined texts, the old and the new ones.
+    `regions` and `left` count the characters of its joined texts, the old and the new ones, and
+    behind these the characters of `Document.markup`.
     """
 
     text: str
@@ -244,7 +245,10 @@ def replace_texts(
     parts = [(*r[:2], new[s.start : s.end]) for r, s in zip(regions, replaced, strict=True)]
     source, at = document.write(parts)
     spans = [s._replace(start=a, end=b) for s, (a, b) in zip(replaced, at, strict=True)]
-    return Redacted(source, spans, regions, list(find_left(text, regions, new, replaced, strings)))
+    left = list(find_left(text, regions, new, replaced, strings))
+    if strings:
+        left += (x.move(len(new)) for x in find_left("", [], document.markup, [], strings))
+    return Redacted(source, spans, regions, left)
 
 
 def _cut(document: Document, regions: Iterable[Region]) -> list[Region]:
@@ -268,11 +272,15 @@ class Words(NamedTuple):
 
 
 class String(NamedTuple):
-    """A folded string to replace. is_word: only of a found string, so not in lower case."""
+    """A folded string to replace. is_word: only of a found string, so not in lower case.
+
+    name: the found string of which it is another form, empty for none.
+    """
 
     text: str
     label: str
-    is_word: bool
+    is_word: bool = False
+    name: str = ""
 
     def is_in(self, text: str) -> bool:
         """Return whether an occurrence counts: a word of a string has another one in lower case."""
@@ -289,23 +297,25 @@ def find_places(
 
 
 def find_strings(words: Words, spans: Sequence[Region]) -> list[String]:
-    """Return the found strings and their words, each with the label of the highest score.
+    """Return the found strings, their forms and words, each with the label of the highest score.
 
     A string that is found itself is no word of another one. A word in lower case, such as "of", is
     no string of its own, and one in upper case does not occur in lower case.
     """
     found: dict[str, String] = {}
+    forms: dict[str, String] = {}
     parts: dict[str, String] = {}
     text, tokens, starts = words
     for start, end, label, *_ in sorted(spans, key=lambda span: span.score):
         if name := fold_name(text[start:end]):
-            found[name] = String(name, label, False)
+            found[name] = String(name, label)
+            forms |= {form: String(form, label, name=name) for form in join_words(name)}
         for i in range(bisect_left(starts, start), bisect_left(starts, end)):
             token = tokens[i]
             word = "" if token.islower() else fold_name(token)
             if len(word) > 1 and sum(map(str.isalnum, word)) > 1:
                 parts[word] = String(word, label, True)
-    return list({**parts, **found}.values())
+    return list({**parts, **forms, **found}.values())
 
 
 def merge_repeats(
@@ -313,18 +323,22 @@ def merge_repeats(
 ) -> tuple[list[Region], list[String]]:
     """Return spans and repeats, merged, and the strings.
 
-    Repeats are all occurrences of strings whose pooled posterior is large enough. inside: (n,) the
-    probability that a token is in a span.
+    Repeats are all occurrences of strings whose pooled posterior is large enough, of another form
+    together with the found string. inside: (n,) the probability that a token is in a span.
     """
     text, _, starts = words
     strings, repeats = find_strings(words, spans), []
-    p = inside.tolist()
-    for string, places in find_places(text, strings):
-        of_places = [
+    p, sums = inside.tolist(), {"": (0.0, 0)}
+    found = list(find_places(text, strings))
+    for string, places in found:
+        of_places = (
             min(p[bisect_right(starts, start) - 1 : bisect_left(starts, end)])
             for start, end in places
-        ]
-        pooled = sum(of_places) / max(1, len(places))
+        )
+        sums[string.text] = sum(of_places), len(places)
+    for string, places in found:
+        (total, n), (more, n_more) = sums[string.text], sums[string.name]
+        pooled = (total + more) / max(1, n + n_more)
         if pooled >= MIN_POOLED:
             repeats += [Region(*place, string.label, pooled, True) for place in places]
     return merge_regions([*spans, *repeats]), strings

@@ -129,8 +129,8 @@ class Redaction:
         if record.words is not None:  # also without a text
             doc = record.make_doc(self._nlp)
             return ReadDocument(read_document(doc.text, "plain"), [doc])
-        kind = record.kind if isinstance(record, Source) else ""
-        document = read_document(record.text or "", kind, self._settings.fields)
+        kind, head = (record.kind, record.head) if isinstance(record, Source) else ("", "")
+        document = read_document(record.text or "", kind, self._settings.fields, head)
         texts = [document.text[start:end] for start, end in document.texts]
         return ReadDocument(document, [self._nlp.make_doc(text) for text in texts])
 

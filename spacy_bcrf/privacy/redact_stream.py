@@ -142,7 +142,7 @@ class RedactionStream:
         words = Words(self._held, self._words[k:], [start - first for start in self._starts[k:]])
         for string in find_strings(words, spans) if spans else ():
             known = self._strings.get(string.text)
-            if known is None or known.is_word:
+            if known is None or known.is_word or (known.name and not any(string[2:])):
                 self._strings[string.text] = string
                 self._index.add(string.text)
 
@@ -195,7 +195,11 @@ class RedactionStream:
             word = bisect_right(starts, start) - 1
             p = min(self._inside[word : bisect_left(starts, end)])
             total, n = pooled.get(text) or self._pooled.get(text, (0.0, 0))
-            total, n = pooled[text] = total + p, n + 1
+            pooled[text] = total + p, n + 1
+            if name := string.name:
+                more, n_more = pooled.get(name) or self._pooled.get(name, (0.0, 0))
+                total, n = total + more, n + n_more
+            total, n = total + p, n + 1
             if total >= MIN_POOLED * n:
                 found.append((Region(start, end, string.label, total / n, True), text, p))
         if cut == len(self._held):

@@ -16,8 +16,9 @@ from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.judging.folds import fit_sparse_chain, train_sparse_chain
 from spacy_bcrf.pipeline.factories import NER_MODEL
 from spacy_bcrf.pipeline.settings import Control
+from spacy_bcrf.privacy.documents import read_document
 from spacy_bcrf.privacy.leaks import measure_leaks
-from spacy_bcrf.privacy.redact import Redacted, Region, redact, replace_spans
+from spacy_bcrf.privacy.redact import Redacted, Region, redact, replace_spans, replace_texts
 from spacy_bcrf.privacy.replacer import Replacer
 
 NAMES = ("Ann Lee", "Bob Ray", "Eve May", "Ida Fox")
@@ -250,6 +251,12 @@ REPEATS = {
     "lines": ("Ann Lee met", "Ann\nLee, ann\u00a0 lee."),
     "escapes": ("Obama met", r"\nObama, \u0022Obama\", C:\temp\obama, a%20Obama%2cObama."),
     "glued": ("Obama met", "Obama2024, obamas, the Obamas', 2024Obama, user=obama_2."),
+    "joined": (
+        "John Smith met",
+        "john_smith, johnsmith@x.org, JohnSmith, /john.smith/, john-smith2, john smith.",
+    ),
+    "joined initials": ("J. Smith met", "j_smith, j.smith@x.org, J-Smith."),
+    "joined ends": ("John F. O'Neil met", "john o'neil, john_f_o'neil, john.o'neil."),
     "Hangul": ("한국 met", "한국에서 \u1112\u1161\u11ab\u1100\u116e\u11a8."),
     "Chinese": ("东京 met", "在东京的."),
 }
@@ -267,7 +274,7 @@ def test_other_forms_of_a_found_string_are_replaced(nlp, first, then):
     name = first.removesuffix(" met")
     one = replace(nlp, f"{first} Bob. {then}", {name: 0.9})
     (rest,) = (one.text.split("Bob. ")[1:],)
-    words = {fold(x) for x in (name, *name.split())}
+    words = {fold(x) for x in (name, *name.split()) if len(x) > 2}
     assert not any(word in fold(rest[0]) for word in words), rest
     assert not one.left
 
@@ -278,6 +285,37 @@ def test_other_words_stay(nlp):
     one = replace(nlp, "म met मा and म.", {"म": 0.9})
     assert one.text == "[X] met मा and [X]."
     assert replace(nlp, "가 met 각, \u1100\u1161\u11a8.", {"가": 0.9}).text.endswith("\u11a8.")
+
+
+def test_joined_names_share_the_posterior_of_the_name(nlp):
+    """A found name makes its user name probable, but not a frequent word that looks like it."""
+    for n, expected in ((3, "[PER] met [PER] [PER] [PER]"), (20, "[PER] met" + " alsoft" * 20)):
+        doc = nlp.make_doc("Al Soft met" + " alsoft" * n)
+        inside = np.array([0.9, 0.9, *[0.0] * (len(doc) - 2)])
+        spans = [Region(0, 7, "PER", 0.9)]
+        one = replace_spans(doc, spans, inside, Replacer("label"))
+        assert one.text == expected and len(one.left) == expected.count("alsoft")
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "n"),
+    [
+        (".json", '{"x": "José Lee saw it", "Jos\\u00e9 Lee": 1, "josé_lee": "so"}', 2),
+        (".html", "<p id='jos&eacute;_lee' class='José Lee'>José Lee saw <b>it</b></p>", 2),
+        (".csv", "José Lee;n\nJosé Lee saw it;1\n", 1),
+        (".md", "José Lee saw it\n\n~~~José Lee\nso\n~~~\n", 1),
+        ("", "José Lee saw it", 0),
+    ],
+)
+def test_names_in_markup_are_counted(nlp, kind, source, n):
+    """Names of fields, tags and ids stay, but are no silent leak."""
+    document, docs = read_document(source, kind), []
+    for start, end in document.texts:
+        doc = nlp.make_doc(document.text[start:end])
+        spans = [Region(0, 8, "PER", 0.9)] if doc.text.startswith("José") else []
+        docs.append((doc, (spans, np.full(len(doc), 0.5 * bool(spans)))))
+    left = replace_texts(document, docs, Replacer("label")).left
+    assert len([place for place in left if place.end - place.start == len("José Lee")]) == n
 
 
 def test_a_longer_string_does_not_undo_the_repeats_of_a_shorter_one(nlp):
