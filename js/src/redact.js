@@ -6,6 +6,7 @@ const MIN_POOLED = 0.1; // smallest pooled probability of a string whose occurre
 const MOST_KNOWN = 1 << 16; // folded characters
 const ESCAPE = /\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|[nrtbf])|%[0-9a-f]{2}/g; // what stands before a word in JSON, code and URLs
 const LONGEST_ESCAPE = 6;
+const SHORTEST_GLUED = 6; // letters of words that nothing separates
 export const STYLES = ["label", "mask", "numbered"];
 const STRIP = new RegExp(`^[${WHITE}]+|[${WHITE}]+$`, "g");
 const RUNS = new RegExp(`[^${WHITE}]+[${WHITE}]?|[${WHITE}]+`, "gu");
@@ -130,18 +131,30 @@ class Folded {
   }
 }
 
-// Return the strings to replace: found ones and their words, each with the label of the highest score.
+// Yield other forms of a folded name of two to four words: as names of users and files are.
+function* joinWords(name, c) {
+  const words = name.replace(/\.+$/, "").split(/[ _.-]+/), isWord = (word) => /[^']/.test(word) && [...word].every((x) => x === "'" || c.of(x) & ALPHA);
+  if (words.length < 2 || words.length > 4 || !words.every(isWord)) return;
+  for (const some of words.length > 2 ? [words, [words[0], words.at(-1)]] : [words]) {
+    const lengths = some.map((word) => [...word].length), signs = ["_", ".", "-"];
+    if (Math.min(...lengths) > 1) signs.push(" ", ...(lengths.reduce((a, b) => a + b) < SHORTEST_GLUED ? [] : [""]));
+    for (const form of signs.map((sign) => some.join(sign))) if (form !== name) yield form;
+  }
+}
+
+// Return the strings to replace: found ones, their forms and words, each with the label of the highest score.
 function findStrings({ text, words, starts }, spans, folding) {
-  const found = new Map(), parts = new Map(), c = folding.characters;
+  const found = new Map(), forms = new Map(), parts = new Map(), c = folding.characters;
   for (const { start, end, label } of [...spans].sort((a, b) => a.score - b.score)) {
     const name = folding.foldName(text.slice(start, end));
     if (name) found.set(name, { text: name, label, isWord: false });
+    for (const form of joinWords(name, c)) forms.set(form, { text: form, label, isWord: false, name });
     for (let i = countBelow(starts, start); i < countBelow(starts, end); ++i) {
       const word = c.isLower(split(words[i])) ? "" : folding.foldName(words[i]);
       if ([...word].filter((x) => c.of(x) & ALNUM).length > 1) parts.set(word, { text: word, label, isWord: true });
     }
   }
-  return [...new Map([...parts, ...found]).values()];
+  return [...new Map([...parts, ...forms, ...found]).values()];
 }
 
 function occurrences(string, text, folded, c) {
@@ -196,11 +209,17 @@ export function replaceSpans(doc, spans, inside, style, folding) {
   const { text, starts } = doc;
   if (!spans.length) return { text, spans: [], regions: [], left: [], placeholders: {} };
   const strings = findStrings(doc, spans, folding), folded = new Folded(text, folding), repeats = [];
+  const places = new Map(), sums = new Map([[undefined, [0, 0]]]);
   for (const string of strings) {
-    const places = occurrences(string, text, folded, folding.characters);
-    const p = places.map(([start, end]) => Math.min(...inside.slice(countBelow(starts, start + 1) - 1, countBelow(starts, end))));
-    const score = p.reduce((sum, x) => sum + x, 0) / Math.max(1, p.length);
-    if (score >= MIN_POOLED) repeats.push(...places.map(([start, end]) => ({ start, end, label: string.label, score, repeated: true })));
+    const found = occurrences(string, text, folded, folding.characters);
+    const p = found.map(([start, end]) => Math.min(...inside.slice(countBelow(starts, start + 1) - 1, countBelow(starts, end))));
+    places.set(string, found);
+    sums.set(string.text, [p.reduce((sum, x) => sum + x, 0), p.length]);
+  }
+  for (const string of strings) {
+    const [total, n] = sums.get(string.text), [more, nMore] = sums.get(string.name); // of a form with its name
+    const score = (total + more) / Math.max(1, n + nMore);
+    if (score >= MIN_POOLED) repeats.push(...places.get(string).map(([start, end]) => ({ start, end, label: string.label, score, repeated: true })));
   }
   const regions = mergeRegions([...spans, ...repeats]), { replace, placeholders } = makeReplacer(style, text, folding);
   const replaced = [];

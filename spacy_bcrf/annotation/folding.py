@@ -24,7 +24,6 @@ UNIT = re.compile(f"{_LETTERS}+(?:[{_MARKS}]+{_LETTERS}*)*|\\d+|[{_UNSPACED}][{_
 # What stands before a word in JSON, code and URLs: backslash escapes and per cent encoding.
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|[nrtbf])|%[0-9a-f]{2}")
 _LONGEST_ESCAPE = 6
-_NAME = re.compile(r"[^\W\d_](?:[^\W\d_]|')*(?:[\s_.-]+[^\W\d_](?:[^\W\d_]|')*){1,3}\.?")
 _SHORTEST_GLUED = 6
 _PLURAL, _ENDING = re.compile("e?s"), re.compile("e?s$")
 
@@ -207,9 +206,9 @@ def join_words(name: str) -> Iterator[str]:
     All words, or the first and the last one, joined by `_`, `.` or `-`; without initials also by a
     blank or nothing.
     """
-    if not _NAME.fullmatch(name):
+    words = re.split(r"[ _.-]+", name.rstrip("."))
+    if not (1 < len(words) < 5 and all(word.replace("'", "").isalpha() for word in words)):
         return
-    words = re.split(r"[\s_.-]+", name.rstrip("."))
     for some in dict.fromkeys((tuple(words), (words[0], words[-1]))):
         signs = ["_", ".", "-"]
         if min(map(len, some)) > 1:
