@@ -215,7 +215,7 @@ def _redact_gold(
     counts: Counter[str] = Counter()
     for one in redacted:
         counts.update(one.counts())
-    records = ({"id": i, **one.to_json()} for i, one in enumerate(redacted))
+    records = ({"id": i, **one.to_json(opened.vault)} for i, one in enumerate(redacted))
     write_json_lines(output, records)
     _show_counts(counts, output)
     title = f"Leaks in {corpus}: {name} of {model}"

@@ -9,15 +9,19 @@ from spacy.cli._util import Arg, Opt
 
 from bcrf.chain.potentials import counted
 from bcrf.io.atomic import replacing
-from bcrf.io.text import explain_utf8, text_suffix
+from bcrf.io.text import text_suffix
 
 from .paths import check_output_file, print_notes
 
 
 def restore_cli(
     vault: Annotated[Path, Arg(help="Vault of `redact --style numbered`")],
-    file: Annotated[Path | None, Arg(help="Text, JSON, CSV, HTML, Markdown or log")] = None,
-    output: Annotated[Path | None, Opt("--output", "-o", help="File to write")] = None,
+    file: Annotated[
+        Path | None, Arg(help="Text, JSON, CSV, HTML, Markdown, log, or a folder of `redact`")
+    ] = None,
+    output: Annotated[
+        Path | None, Opt("--output", "-o", help="File or new folder to write")
+    ] = None,
     key: Annotated[Path | None, Opt(help="File with the secret of an encrypted vault")] = None,
     stream: Annotated[
         bool, Opt("--stream", help="Read one text from stdin as it arrives, and write it to stdout")
@@ -27,7 +31,7 @@ def restore_cli(
     Put the originals in place of the placeholders that `redact --style numbered` wrote.
     Also finds placeholders that a language model bent, such as person_1. Unknown ones stay.
     """
-    from spacy_bcrf.privacy.restore import Restorer, restore
+    from spacy_bcrf.privacy.restore import Restorer, reading, restore, restore_folder
     from spacy_bcrf.privacy.vault import Vault
 
     from .pieces import read_key, read_pieces, write_piece
@@ -41,17 +45,16 @@ def restore_cli(
             write_piece(restorer.feed(piece))
         write_piece(restorer.close()[0])
         n, n_unknown = restorer.n_restored, restorer.n_unknown
+    elif file.is_dir():
+        n = n_unknown = 0
+        for one in restore_folder(file, output, known):
+            n, n_unknown = n + one.n_restored, n_unknown + one.n_unknown
     else:
         check_output_file(output, file.suffix or ".txt", file, vault, key)
-        try:
-            text = file.read_bytes().decode()
+        with reading(file, known) as text:
             new, n, n_unknown = restore(text, known, text_suffix(file))
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{file} {explain_utf8(error, len(error.object))}") from None
-        except ValueError as error:
-            raise ValueError(f"{file}: {error}") from None
         with replacing(output) as part:
             part.write_bytes(new.encode())
-    typer.echo(f"{counted(n, 'placeholder')} restored from a {known!r}", err=True)
+    typer.echo(f"{counted(n, 'placeholder')} restored from the {known!r}", err=True)
     unknown = f"{counted(n_unknown, 'placeholder')} without an original in the vault stay as is"
     print_notes([unknown] * bool(n_unknown))

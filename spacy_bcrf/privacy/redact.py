@@ -59,9 +59,10 @@ class Redacted(NamedTuple):
     regions: list[Region]
     left: list[Region]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return text and spans as JSON values, without anything of the old text."""
-        return {"text": self.text, "spans": [span._asdict() for span in self.spans]}
+    def to_json(self, vault: Vault | None = None) -> dict[str, Any]:
+        """Return text, spans and vault as JSON values, without anything of the old text."""
+        found = {"text": self.text, "spans": [span._asdict() for span in self.spans]}
+        return found if vault is None else {**found, "vault": vault.id}
 
     def counts(self) -> dict[str, int]:
         """Return numbers that add up: of texts, spans, places left and characters."""

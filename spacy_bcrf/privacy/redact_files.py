@@ -20,7 +20,7 @@ from typing import IO, Any, NamedTuple
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from bcrf.io.atomic import UNFINISHED, replacing, resolve
+from bcrf.io.atomic import UNFINISHED, replacing, resolve, write_text
 from bcrf.io.text import text_suffix
 from spacy_bcrf.bulk.annotate import (
     Progress,
@@ -41,6 +41,7 @@ from .nodes import Document
 from .recall_promise import note_unpromised
 from .redact import Redacted, Redactor
 from .replacer import Replacer
+from .restore import VAULT_ID, check_vault
 from .vault import OpenVault
 
 KEPT = (".txt", *KINDS)
@@ -96,7 +97,8 @@ class Redaction:
     def __init__(self, settings: RedactionSettings, nlp: Language) -> None:
         self._settings, self._nlp = settings, nlp
         self._opened = OpenVault(settings.vault, settings.vault_key)
-        replacer = Replacer(settings.style, settings.key, self._opened.vault)
+        self.vault = self._opened.vault
+        replacer = Replacer(settings.style, settings.key, self.vault)
         (pipe,) = settings.pipes or (None,)
         self.redactor = Redactor(
             nlp, pipe, replacer, threshold=settings.threshold, promise=settings.promise
@@ -145,7 +147,7 @@ class Redaction:
             found = found._replace(text=found.text[len(record.head) :])
             value: tuple[Any, Any] = record.file, found.text
         else:
-            value = None, {"id": record.id, **found.to_json()}
+            value = None, {"id": record.id, **found.to_json(self.vault)}
         writer.add([*value, found.counts()])
 
 
@@ -219,6 +221,9 @@ def redact_files(
     works: list[Redaction] = []
     run = choose_engine(settings, n_processes, None, works.append)
     works[0].note(report)
+    vault = works[0].vault if is_folder else None
+    if vault is not None:
+        check_vault(output, vault)
     if n_skipped:
         report(f"{n_skipped:,} files with other extensions are skipped")
     if is_folder and (old := [name for name in names if name.exists()]):
@@ -236,6 +241,8 @@ def redact_files(
         lines = _count(_read_shards(parts), found.counts)
         if keeps:
             _write_files(lines, names, files, failures)
+            if vault is not None:
+                write_text(output / VAULT_ID, f"{vault.id}\n")
         else:
             _write_records(lines, output)
         if not failures:

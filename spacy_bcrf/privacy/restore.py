@@ -1,6 +1,14 @@
 """`restore`: the originals in place of numbered placeholders."""
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+
+from bcrf.io.atomic import replacing_folder
+from bcrf.io.text import explain_utf8, text_suffix
+from spacy_bcrf.corpora.inputs import find_inputs
 
 from .documents import KINDS, read_document
 from .nodes import Document
@@ -8,6 +16,9 @@ from .vault import Vault
 
 STRUCTURED = (".txt", *KINDS)
 """Suffixes of files whose texts may be encoded."""
+VAULT_ID = ".vault-id"
+"""The file of a redacted folder that names its vault."""
+_ID_OF_RECORD = re.compile(r', "vault": "([0-9a-f]{8})"}\r?$', re.MULTILINE)
 
 
 class Restored(NamedTuple):
@@ -23,8 +34,10 @@ def restore(text: str, vault: Vault, kind: str = "") -> Restored:
 
     Unchanged output of `redact` becomes the same texts again, in a source that may write them
     otherwise. kind: a suffix of STRUCTURED for a source that keeps its format. ValueError if it has
-    another format.
+    another format, and for JSON lines of another vault.
     """
+    for match in _ID_OF_RECORD.finditer(text if kind == ".jsonl" else ""):
+        vault.check(match[1], "a line")
     if kind not in STRUCTURED:
         restorer = Restorer(vault)
         new = restorer.feed(text) + restorer.close()[0]
@@ -38,6 +51,38 @@ def restore(text: str, vault: Vault, kind: str = "") -> Restored:
         else:
             parts.append((start, end, original))
     return Restored(document.write(parts, is_original=True).source, len(parts), n_unknown)
+
+
+@contextmanager
+def reading(path: Path, vault: Vault) -> Iterator[str]:
+    """Yield the content of a file. A ValueError within, or for another vault, names the file."""
+    check_vault(path.parent, vault)
+    try:
+        yield path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} {explain_utf8(error, len(error.object))}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def restore_folder(folder: Path, output: Path, vault: Vault) -> Iterator[Restored]:
+    """Write the files of a redacted folder to a new one, all or none, and yield each of them."""
+    check_vault(folder, vault)
+    files, _ = find_inputs([str(folder)], output.absolute(), STRUCTURED)
+    with replacing_folder(output) as part:
+        for file in files:
+            with reading(file, vault) as text:
+                found = restore(text, vault, text_suffix(file))
+            path = part / file.relative_to(folder)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(found.text.encode())
+            yield found
+
+
+def check_vault(folder: Path, vault: Vault) -> None:
+    """Raise ValueError if `redact` wrote a folder with another vault."""
+    if (path := folder / VAULT_ID).exists():
+        vault.check(path.read_text("utf8").strip(), str(folder))
 
 
 def _restore_markdown(document: Document, vault: Vault) -> Restored:

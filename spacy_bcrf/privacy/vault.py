@@ -36,10 +36,12 @@ class Placeholder(NamedTuple):
 class Vault:
     """The originals of placeholders by label, number and form. repr: what it holds.
 
-    labels: of placeholders to come, which texts must not have by chance.
+    labels: of placeholders to come, which texts must not have by chance. id: names the vault in the
+    folders and JSON lines that `redact` writes with it.
     """
 
     def __init__(self, labels: Iterable[str] = ()) -> None:
+        self.id = secrets.token_hex(4)
         self._forms: dict[str, list[list[str]]] = {}
         self._numbers: dict[tuple[str, str], int] = {}  # by label and folded form
         self._labels = {LITERAL}
@@ -47,7 +49,12 @@ class Vault:
 
     def __repr__(self) -> str:
         counts = (f"{len(found):,} {label}" for label, found in sorted(self._forms.items()))
-        return f"vault of {', '.join(counts) or 'nothing'}"
+        return f"vault {self.id} of {', '.join(counts) or 'nothing'}"
+
+    def check(self, given: str, where: str) -> None:
+        """Raise ValueError for the id of another vault. where: what was redacted with it."""
+        if given != self.id:
+            raise ValueError(f"{where} was redacted with the vault {given}, not with {self!r}")
 
     def _compile(self) -> None:
         names = sorted({*self._labels, *self._forms}, key=lambda name: (-len(name), name))
@@ -129,7 +136,7 @@ class Vault:
     def to_bytes(self, key: bytes | None = None) -> bytes:
         """Return the content of a file, with a key encrypted."""
         content = json.dumps(self._forms, ensure_ascii=False).encode(errors="surrogatepass")
-        values: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+        values: dict[str, Any] = {"format": FORMAT, "version": VERSION, "id": self.id}
         if key is None:
             return json.dumps({**values, "placeholders": self._forms}).encode()
         salt = secrets.token_bytes(16)
@@ -162,7 +169,7 @@ class Vault:
                 "encrypted; expected its `key`" if key is None else "not encrypted; leave out `key`"
             )
             raise ValueError(f"{path}: the vault is {how}")
-        needed = ("placeholders",) if key is None else ("salt", "encrypted")
+        needed = ("id", "placeholders") if key is None else ("id", "salt", "encrypted")
         if missing := [name for name in needed if name not in values]:
             raise ValueError(f"{path}: the vault is damaged, {missing[0]!r} is missing")
         forms = values.get("placeholders")
@@ -176,6 +183,7 @@ class Vault:
             except require("cryptography.fernet", "vault").InvalidToken:
                 raise ValueError(f"{path}: the vault has another key, or is damaged") from None
         vault = cls()
+        vault.id = values["id"]
         try:
             vault._take(forms)
         except (AttributeError, TypeError):
@@ -201,7 +209,7 @@ class OpenVault:
         self.vault: Vault | None = None
         if path is not None:
             self.vault = Vault.load(path, key) if path.exists() else Vault()
-            self._n_saved = self.vault.size
+            self._n_saved = self.vault.size if path.exists() else -1
 
     def save(self) -> None:
         if self.vault is not None and self._path is not None and self.vault.size > self._n_saved:

@@ -17,6 +17,7 @@ from spacy_bcrf.bulk.worker import BulkError, Worker
 from spacy_bcrf.corpora.texts import TextColumns
 from spacy_bcrf.judging.folds import train_sparse_chain
 from spacy_bcrf.privacy.redact_files import redact_files
+from spacy_bcrf.privacy.vault import Vault
 
 redact, restore = command("redact"), command("restore")
 OPTIONS = ("--threshold", "0.5")
@@ -234,6 +235,36 @@ def test_formats_are_restored(model, here):
         assert "Ann" not in (here / f"new-{name}").read_text()
         restore("v.json", f"new-{name}", "-o", f"back-{name}")
         assert (here / f"back-{name}").read_text() == (here / name).read_text()
+
+
+def test_a_folder_is_restored_with_its_own_vault(model, here):
+    """Another vault has the same placeholders: an error names it, and nothing is written."""
+    (here / "in/sub").mkdir(parents=True)
+    (here / "in/a.json").write_bytes(b'\xef\xbb\xbf{"x": "Ann saw \\"Rome\\" ."}\r\n')
+    (here / "in/sub/b.csv").write_bytes(b"a;b\r\n\r\nBob saw Kiel .;1\r\n")
+    (here / "in/empty.txt").write_text("")
+    numbered = *OPTIONS, "--style", "numbered", "--vault"
+    redact(model, "in", "-o", "out", *numbered, "v.json")
+    result = restore("v.json", "out", "-o", "back")
+    assert "5 placeholders restored" in result.stderr
+    for path in (here / "in").rglob("*.*"):
+        assert (here / "back" / path.relative_to(here / "in")).read_bytes() == path.read_bytes()
+    redact(model, "in/a.json", "-o", "a.jsonl", *numbered, "other.json", "--text-column", "x")
+    ids = [Vault.load(here / name).id for name in ("v.json", "other.json")]
+    for vault, source, output, names in [
+        ("other.json", "out", "new", ids),
+        ("other.json", "out/a.json", "new.json", ids),
+        ("v.json", "a.jsonl", "new.jsonl", ids[::-1]),
+    ]:
+        result = restore(vault, source, "-o", output, exit_code=1)
+        was, given = names
+        assert f"was redacted with the vault {was}, not with vault {given} of" in result.stderr
+        assert not (here / output).exists()
+    result = redact(model, "in", "-o", "out", *numbered, "other.json", exit_code=1)
+    assert f"out was redacted with the vault {ids[0]}" in result.stderr
+    (here / "out/sub/b.csv").write_bytes(b"\xff")
+    assert "b.csv is not UTF-8" in restore("v.json", "out", "-o", "new", exit_code=1).stderr
+    assert not (here / "new").exists()
 
 
 @pytest.mark.parametrize("style", ["label", "mask", "surrogate", "numbered"])

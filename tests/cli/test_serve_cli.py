@@ -443,7 +443,7 @@ def test_a_vault_undoes_what_the_server_redacts(tmp_path):
     with testclient.TestClient(app) as client:
         new, _ = post(client, "/redact", b"Ann saw Ro", b"me . Bob saw Kiel .")
         assert new == "[PERSON_1] saw [LOC_1] . [PERSON_2] saw [LOC_2] ."
-        assert repr(Vault.load(file)) == "vault of 2 LOC, 2 PERSON"
+        assert repr(Vault.load(file)).endswith(" of 2 LOC, 2 PERSON")
         back, counts = post(client, "/restore", b"Dear pers", b"on_2, [LOC_1], [LOC_9]")
         assert back == "Dear Bob, Rome, [LOC_9]"
         assert counts == {"restored": 2, "unknown": 1}

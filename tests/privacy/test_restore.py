@@ -95,7 +95,7 @@ def test_a_vault_is_a_private_file(tmp_path):
     vault.save(path)
     assert path.stat().st_mode & 0o777 == 0o600 and [*tmp_path.iterdir()] == [path]
     loaded = Vault.load(path)
-    assert repr(loaded) == repr(vault) == "vault of 1 PERSON"
+    assert repr(loaded) == repr(vault) == f"vault {vault.id} of 1 PERSON"
     assert restore("[PERSON_1.2]", loaded).text == "Lee"
     assert number("Lee Ann Lee", ["Ann Lee"], loaded).endswith("[PERSON_1]")
     values = json.loads(path.read_text())
