@@ -37,7 +37,7 @@ WARNINGS = {
     "whitespace": "spans start or end on whitespace. Training trims them. The first:",
     "lost": "spans are in no layer. Training leaves them out. The first:",
     "misaligned": "spans cut tokens. Training leaves them out, and scores count them as missed. "
-    "The first:",
+    "See `convert --tokenizer`. The first:",
     "infeasible": "documents have forbidden annotation. Training treats them as unannotated. The "
     "first:",
 }
