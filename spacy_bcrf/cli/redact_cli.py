@@ -40,8 +40,8 @@ END_SECONDS = 5.0
 Texts = Annotated[
     list[str] | None,
     Arg(
-        help="Files, folders, globs and URLs: .txt, .json, .jsonl, .csv, .tsv, .html, .md, .log; "
-        "also .parquet and .spacy with --output X.jsonl"
+        help="Files, folders, globs and URLs: .txt, .json, .jsonl, .csv, .tsv, .html, .md, .log, "
+        ".parquet; also .spacy with --output X.jsonl"
     ),
 ]
 Output = Annotated[
@@ -71,7 +71,7 @@ VaultFile = Annotated[
 ]
 Fields = Annotated[
     list[str] | None,
-    Opt(help="Field to redact of JSON or CSV, such as user.name. Repeatable (default: all)"),
+    Opt(help="Field of JSON, CSV or Parquet to redact, such as user.name. Repeatable"),
 ]
 MaxLag = Annotated[
     int | None,

@@ -17,7 +17,8 @@ from .paths import check_output_file, print_notes
 def restore_cli(
     vault: Annotated[Path, Arg(help="Vault of `redact --style numbered`")],
     file: Annotated[
-        Path | None, Arg(help="Text, JSON, CSV, HTML, Markdown, log, or a folder of `redact`")
+        Path | None,
+        Arg(help="File or folder of `redact`"),
     ] = None,
     output: Annotated[
         Path | None, Opt("--output", "-o", help="File or new folder to write")
@@ -31,7 +32,13 @@ def restore_cli(
     Put the originals in place of the placeholders that `redact --style numbered` wrote.
     Also finds placeholders that a language model bent, such as person_1. Unknown ones stay.
     """
-    from spacy_bcrf.privacy.restore import Restorer, reading, restore, restore_folder
+    from spacy_bcrf.privacy.restore import (
+        Restorer,
+        reading,
+        restore,
+        restore_folder,
+        restore_parquet,
+    )
     from spacy_bcrf.privacy.vault import Vault
 
     from .pieces import read_key, read_pieces, write_piece
@@ -51,10 +58,13 @@ def restore_cli(
             n, n_unknown = n + one.n_restored, n_unknown + one.n_unknown
     else:
         check_output_file(output, file.suffix or ".txt", file, vault, key)
-        with reading(file, known) as text:
-            new, n, n_unknown = restore(text, known, text_suffix(file))
         with replacing(output) as part:
-            part.write_bytes(new.encode())
+            if file.suffix == ".parquet":
+                _, n, n_unknown = restore_parquet(file, part, known)
+            else:
+                with reading(file, known) as text:
+                    new, n, n_unknown = restore(text, known, text_suffix(file))
+                part.write_bytes(new.encode())
     typer.echo(f"{counted(n, 'placeholder')} restored from the {known!r}", err=True)
     unknown = f"{counted(n_unknown, 'placeholder')} without an original in the vault stay as is"
     print_notes([unknown] * bool(n_unknown))

@@ -11,6 +11,7 @@ from spacy_bcrf.corpora.formats.tables import Rows, read_header
 from spacy_bcrf.corpora.texts import Advance, Rejected, TextColumns, TextItem, TextRecord
 
 from .documents import read_document
+from .redact_columns import read_rows
 
 LINES = 500
 """Most lines of a log in one document."""
@@ -47,6 +48,14 @@ def _read(path: Path, kind: str, columns: TextColumns, advance: Advance) -> Iter
         lines = _read_rows(path, advance)
     elif kind in (".jsonl", ".ndjson", ".log") or (kind == ".txt" and not columns.whole_files):
         lines = scan_lines(path, advance)
+    elif kind == ".parquet":
+        for number, row in enumerate(read_rows(path, advance), 1):
+            place = f"{path}:{number}"
+            if isinstance(row, Exception):
+                yield Rejected(place, place, f"cannot be read: {row}")
+            else:
+                yield Source(place, place, row, kind=".json")
+        return
     else:
         item = read_whole(path, advance, "utf-8")
         if isinstance(item, TextRecord):
@@ -108,7 +117,7 @@ def check_fields(files: Sequence[Path], fields: Sequence[str] | None) -> None:
     for file in files:
         if text_suffix(file) in (".csv", ".tsv"):
             left.difference_update(read_header(file))
-        elif text_suffix(file) in (".json", ".jsonl", ".ndjson"):
+        elif text_suffix(file) in (".json", ".jsonl", ".ndjson", ".parquet"):
             for item in islice(read_sources(file, {file: 0}, TextColumns(), int), SAMPLE):
                 left = {name for name in left if not _has_field(item, name)}
     if left:

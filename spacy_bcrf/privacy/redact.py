@@ -146,8 +146,13 @@ class Redactor:
             for doc, (spans, inside) in zip(annotated, found, strict=True)
         ]
 
+    def read(self, document: Document) -> tuple[Document, list[Doc]]:
+        """Return a document with the tokens of each of its texts."""
+        texts = (document.text[start:end] for start, end in document.texts)
+        return document, list(map(self.nlp.make_doc, texts))
+
     def redact_documents(self, read: Sequence[tuple[Document, Sequence[Doc]]]) -> list[Redacted]:
-        """Redact documents, each with the `Doc` of each of its texts. An exception is of any."""
+        """Redact documents of `read`. An exception is of any."""
         every = [doc for _, docs in read for doc in docs]
         annotated = annotate_before(self.nlp, self.name, every) if every else ()
         batch = list(annotated)
@@ -159,9 +164,8 @@ class Redactor:
 
     def redact_strings(self, texts: Sequence[str]) -> list[str]:
         """Return the redacted texts of one document."""
-        document = read_document(json.dumps(texts), ".json")
-        docs = [self.nlp.make_doc(document.text[start:end]) for start, end in document.texts]
-        (found,) = self.redact_documents([(document, docs)])
+        read = self.read(read_document(json.dumps(texts), ".json"))
+        (found,) = self.redact_documents([read])
         new: list[str] = json.loads(found.text)
         return new
 

@@ -40,11 +40,12 @@ from .file_parts import Source, check_fields, read_sources
 from .nodes import Document
 from .recall_promise import note_unpromised
 from .redact import Redacted, Redactor
+from .redact_columns import write_rows
 from .replacer import Replacer
 from .restore import VAULT_ID, check_vault
 from .vault import OpenVault
 
-KEPT = (".txt", *KINDS)
+KEPT = (".txt", *KINDS, ".parquet")
 """Suffixes of files that keep their format."""
 SHARD = 1000
 WATCHED = 100
@@ -133,8 +134,7 @@ class Redaction:
             return ReadDocument(read_document(doc.text, "plain"), [doc])
         kind, head = (record.kind, record.head) if isinstance(record, Source) else ("", "")
         document = read_document(record.text or "", kind, self._settings.fields, head)
-        texts = [document.text[start:end] for start, end in document.texts]
-        return ReadDocument(document, [self._nlp.make_doc(text) for text in texts])
+        return ReadDocument(*self.redactor.read(document))
 
     def work(self, read: Sequence[ReadDocument]) -> list[Redacted]:
         return self.redactor.redact_documents([(one.document, one.docs) for one in read])
@@ -329,16 +329,22 @@ def _write_files(
 ) -> None:
     """Write each file at once. A file without any document that could be redacted is left out."""
     left = set(range(len(files)))
+    places = [failure.place for failure in failures]
     for number, values in groupby(lines, lambda line: line[0]):
         left.remove(number)
-        with replacing(names[number]) as part, part.open("wb") as file:
-            file.writelines(value.encode(errors="surrogatepass") for _, value in values)
-    places = [failure.place for failure in failures]
+        texts = (value for _, value in values)
+        with replacing(names[number]) as part:
+            if files[number].suffix == ".parquet":
+                write_rows(files[number], part, texts, places)
+            else:
+                with part.open("wb") as file:
+                    file.writelines(text.encode(errors="surrogatepass") for text in texts)
     for number in left:
         of_file = str(files[number]), f"{files[number]}:"
         if not any(place == of_file[0] or place.startswith(of_file[1]) for place in places):
-            with replacing(names[number]) as part:  # an empty file
-                part.touch()
+            with replacing(names[number]) as part:  # a file without documents
+                if files[number].suffix == ".parquet":
+                    write_rows(files[number], part, iter(()), places)
 
 
 @contextmanager

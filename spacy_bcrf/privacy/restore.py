@@ -12,10 +12,11 @@ from spacy_bcrf.corpora.inputs import find_inputs
 
 from .documents import KINDS, read_document
 from .nodes import Document
+from .redact_columns import read_rows, write_rows
 from .vault import Vault
 
 STRUCTURED = (".txt", *KINDS)
-"""Suffixes of files whose texts may be encoded."""
+"""Suffixes of text files whose texts may be encoded."""
 VAULT_ID = ".vault-id"
 """The file of a redacted folder that names its vault."""
 _ID_OF_RECORD = re.compile(r', "vault": "([0-9a-f]{8})"}\r?$', re.MULTILINE)
@@ -68,15 +69,35 @@ def reading(path: Path, vault: Vault) -> Iterator[str]:
 def restore_folder(folder: Path, output: Path, vault: Vault) -> Iterator[Restored]:
     """Write the files of a redacted folder to a new one, all or none, and yield each of them."""
     check_vault(folder, vault)
-    files, _ = find_inputs([str(folder)], output.absolute(), STRUCTURED)
+    files, _ = find_inputs([str(folder)], output.absolute(), (*STRUCTURED, ".parquet"))
     with replacing_folder(output) as part:
         for file in files:
-            with reading(file, vault) as text:
-                found = restore(text, vault, text_suffix(file))
             path = part / file.relative_to(folder)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(found.text.encode())
-            yield found
+            if file.suffix == ".parquet":
+                yield restore_parquet(file, path, vault)
+                continue
+            with reading(file, vault) as text:
+                yield (found := restore(text, vault, text_suffix(file)))
+                path.write_bytes(found.text.encode())
+
+
+def restore_parquet(path: Path, target: Path, vault: Vault) -> Restored:
+    """Write the restored rows of a Parquet file. RETURNS the counts. ValueError names a row."""
+    check_vault(path.parent, vault)
+    counts = [0, 0]
+
+    def restore_rows() -> Iterator[str]:
+        for number, row in enumerate(read_rows(path, lambda n_bytes: None), 1):
+            if isinstance(row, Exception):
+                raise ValueError(f"{path}:{number}: cannot be read: {row}")
+            found = restore(row, vault, ".json")
+            counts[0] += found.n_restored
+            counts[1] += found.n_unknown
+            yield found.text
+
+    write_rows(path, target, restore_rows(), ())
+    return Restored("", *counts)
 
 
 def check_vault(folder: Path, vault: Vault) -> None:

@@ -118,6 +118,30 @@ def test_tables_with_other_delimiters(model, here, sign):
     assert read(here / "c.jsonl")[0]["text"] == "[PERSON] saw [LOC] ."
 
 
+def test_parquet_in_parquet_out(model, here):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    texts = ["Ann saw Rome .", "", None, "Bob saw Kiel ."] * 700
+    tags = pa.array([["Ann", "so"]] * len(texts), pa.list_(pa.dictionary(pa.int32(), pa.string())))
+    times = pa.array([*range(len(texts))], pa.timestamp("ns"))
+    table = pa.table({"n": times, "text": texts, "tags": tags})
+    (here / "in").mkdir()
+    parquet.write_table(table, here / "in/a.parquet")
+    parquet.write_table(table.slice(0, 0), here / "in/b.parquet")
+    redact(model, "in", "-o", "out", *OPTIONS, "--style", "numbered", "--vault", "v.json")
+    new = parquet.read_table(here / "out/a.parquet")
+    assert new.schema == parquet.read_table(here / "in/a.parquet").schema
+    assert new["n"] == table["n"]
+    assert new["text"].to_pylist()[:3] == ["[PERSON_1] saw [LOC_1] .", "", None]
+    assert new["tags"].to_pylist()[0] == ["[PERSON_1]", "so"]
+    assert parquet.read_table(here / "out/b.parquet").num_rows == 0
+    restore("v.json", "out", "-o", "back")
+    restore("v.json", "out/a.parquet", "-o", "back.parquet")
+    for back in (here / "back/a.parquet", here / "back.parquet"):
+        assert parquet.read_table(back).to_pylist() == table.to_pylist()
+    redact(model, "in/a.parquet", "-o", "c.parquet", *OPTIONS, "--fields", "text")
+    assert parquet.read_table(here / "c.parquet")["tags"].to_pylist()[0] == ["Ann", "so"]
+
+
 def test_one_file_keeps_its_format_and_fields_are_chosen(model, here):
     (here / "a.jsonl").write_text('{"id": 1, "u": {"n": "Ann", "m": "Ann"}, "text": "Ann saw ."}\n')
     redact(model, "a.jsonl", "-o", "b.jsonl", *OPTIONS, "--fields", "u.n", "--fields", "text")

@@ -24,12 +24,12 @@ BATCH_BYTES = 64 << 20
 
 def read(sample: Sample, reading: Reading) -> Iterator[Record]:
     """Yield the records of a file, whose rows have the fields of `jsonl`."""
-    with _open(sample.path, reading.advance) as (schema, batches):
+    with open_batches(sample.path, reading.advance) as (schema, batches):
         yield from read_batches(sample.path, schema, batches, reading)
 
 
 def read_texts(path: Path, columns: TextColumns, advance: Advance) -> Iterator[TextItem]:
-    with _open(path, advance) as (schema, batches):
+    with open_batches(path, advance) as (schema, batches):
         if "tokens" not in schema.names:
             check_header(path, schema.names, columns)
         for number, fields in enumerate(chain.from_iterable(map(rows_of, batches)), 1):
@@ -43,7 +43,7 @@ def read_texts(path: Path, columns: TextColumns, advance: Advance) -> Iterator[T
 
 
 @contextmanager
-def _open(path: Path, advance: Advance) -> Iterator[tuple[Any, Iterator[Any]]]:
+def open_batches(path: Path, advance: Advance) -> Iterator[tuple[Any, Iterator[Any]]]:
     """Yield the Arrow schema and the batches of a file. CorpusError if it is not Parquet."""
     parquet = require("pyarrow.parquet", "parquet")
     errors = require("pyarrow.lib", "parquet").ArrowException
