@@ -23,6 +23,7 @@ EXAMPLES = {
     "Maria",
 }
 _IMPORT = re.compile(r'^(import|export) \{([^}]*)\} from "\./(\w+)\.js";\n', re.M)
+_LATER = re.compile(r'await import\("\./(\w+)\.js"\)')
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:const|function|class) (\w+))", re.M)
 
 
@@ -45,8 +46,13 @@ def bundle() -> str:
                 names.extend(list_.split())
             return f"const {{{list_.replace(' as ', ': ')}}} = {module}_js;\n"
 
+        def translate_later(match: re.Match[str]) -> str:
+            add(match[1])
+            return f"{match[1]}_js"
+
         # A name that the module imports and exports is declared once.
         source = _IMPORT.sub(translate, _drop_doubles(source, names))
+        source = _LATER.sub(translate_later, source)
         source = re.sub(r"^export (?=async|const|function|class)", "", source, flags=re.M)
         exported_by[name] = {each.strip(",") for each in names}
         exported = ", ".join(sorted(exported_by[name]))

@@ -46,6 +46,17 @@ export function codePoints(text) {
   };
 }
 
+// Return how many elements of an ascending list are below a number.
+export function countBelow(list, x) {
+  let low = 0;
+  for (let high = list.length; low < high; ) {
+    const middle = (low + high) >> 1;
+    if (list[middle] < x) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 export class Characters {
   // properties: ranges as gaps and lengths, by name. casefolds: those that differ from the lower case.
   constructor({ properties, casefolds }) {

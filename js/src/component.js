@@ -1,7 +1,7 @@
 // A component: from tokens to tags or spans. Mirrors spacy_bcrf/pipeline/prediction.py and its codecs.
 
 import { bestSpans } from "./best_spans.js";
-import { Posterior, Transitions, fill, findBest } from "./chain.js";
+import { Posterior, Transitions, fill, findBest, pathOf } from "./chain.js";
 import { Scores } from "./scores.js";
 import { toFirstOrder } from "./second_order.js";
 import { poolPosteriors } from "./two_pass.js";
@@ -76,17 +76,30 @@ export class Component {
     const promised = spec.control?.promise === "precision" ? byLabel(spec.control, labels) : [];
     this.least = thresholds.map((x, l) => Math.min(promised[l] ?? (spec.decoder === "f" ? 0 : x), HIGHEST));
   }
-  // Return a lattice for each chain. columns: tags of earlier components.
-  lattices(doc, columns) {
-    const { chain, first, spec } = this, n = doc.words.length, { transitions, behindBlanks, S } = chain;
+  // Return the tags of the tokens of earlier entities, which stay, undefined for the other tokens.
+  findFixed({ entities = [] }) {
+    const { labels, tagsOf } = this, fixed = [];
+    for (const { label, tokens: [from, to] } of this.spec.writes === "entities" ? entities : []) {
+      const slot = labels.indexOf(label), tags = slot < 0 ? new Array(to - from).fill(OUTSIDE) : pathOf(tagsOf, to - from, slot);
+      tags.forEach((tag, k) => (fixed[from + k] = tag));
+    }
+    return fixed;
+  }
+  // Return a lattice for each chain. columns: tags of earlier components. fixed: see `findFixed`.
+  lattices(doc, columns, fixed) {
+    const { chain, first } = this, n = doc.words.length, { transitions, behindBlanks, S } = chain;
+    const isBlank = (i) => doc.isBlank[i] && fixed[i] === undefined;
     const unary = chain.split(chain.scores.score(doc, columns, { pooled: first && this.pool(doc, columns) }));
     return unary.map((own, c) => {
       let edges = null;
       this.limit(own, 0, true, n === 1);
       this.limit(own, (n - 1) * S, false, true);
       if (chain.pairs) ({ unary: own, edges } = toFirstOrder(chain.plain, own, (u, v, w) => chain.weightOfThree(u, v, w)));
-      for (let i = 0; i < n; ++i) this.restrict(own, i * S, c, doc.isBlank[i], i === n - 1);
-      const behind = (i) => (doc.isBlank[i] ? behindBlanks : transitions);
+      for (let i = 0; i < n; ++i) {
+        if (fixed.length) this.restrictFixed(own, i * S, fixed[i], fixed[i - 1]);
+        this.restrict(own, i * S, c, isBlank(i), i === n - 1);
+      }
+      const behind = (i) => (isBlank(i) ? behindBlanks : transitions);
       return fill(transitions, own, edges ? (i) => behind(i).corrected(edges[i]) : behind);
     });
   }
@@ -95,6 +108,11 @@ export class Component {
     const { start, end } = this.spec;
     for (let t = 0; this.isSpans && t < this.chain.S; ++t)
       if ((isFirst && !start[t]) || (isLast && !end[t])) unary[at + t] = -Infinity;
+  }
+  // Forbid all tags but a fixed one, and behind it those that go on with its entity.
+  restrictFixed(unary, at, fixed, before) {
+    const { start } = this.spec, isOpen = (t) => fixed === undefined ? t === OUTSIDE || before === undefined || start[t] : t === fixed;
+    for (let t = 0; t < this.chain.S; ++t) if (!isOpen(t)) unary[at + t] = -Infinity;
   }
   // Forbid tags that a chain does not have, and those by which a span starts or ends on white space.
   restrict(unary, at, c, isBlank, isLast) {
@@ -114,7 +132,7 @@ export class Component {
     const { spec, least, name } = this, found = { name, tags: [], spans: [] };
     Object.assign(found, minimum && { candidates: [] }, inside && { inside: [] }, nbest && { nbest: [] });
     if (!doc.words.length) return found;
-    const lattices = this.lattices(doc, columns);
+    const fixed = this.findFixed(columns), lattices = this.lattices(doc, columns, fixed);
     const tags = spec.decoder === "f" ? null : lattices.map((lattice) => lattice.settle(0, true));
     let posteriors = null; // few texts without spans need them
     const isLikely = probabilities || least.some(Boolean) || spec.layers, hasSpans = tags?.some((own) => own.some(Boolean));
@@ -128,7 +146,8 @@ export class Component {
       const likely = (span) => this.probability(posteriors, ...span);
       const chosen = tags ? this.decode(tags) : this.chooseSpans(posteriors);
       const kept = chosen.filter((span) => !least[span[2]] || likely(span) >= least[span[2]]);
-      found.spans = kept.map((span) => describe(this, doc, ...span, posteriors && this.calibrate(likely(span), span[2], span[1] - span[0])));
+      const own = kept.filter(([from]) => fixed[from] === undefined);
+      found.spans = own.map((span) => describe(this, doc, ...span, posteriors && this.calibrate(likely(span), span[2], span[1] - span[0])));
       if (!spec.layers) found.tags = this.nameTags(doc.words.length, kept);
       if (minimum) found.candidates = this.candidates(posteriors, minimum).map((span) => describe(this, doc, ...span));
       if (inside) found.inside = doc.words.map((_, i) => 1 - posteriors.reduce((p, each) => p * each.tag(i, OUTSIDE), 1));

@@ -13,8 +13,10 @@ export { restore } from "./redact.js";
 
 // Return the pipeline of a file's bytes, gzipped or not. ModelError for bytes that are no model of this version.
 export async function load(bytes) {
-  const file = await decompress(bytes);
-  return guarded(() => new Pipeline(new ModelFile(file)));
+  const whole = await decompress(bytes), file = guarded(() => new ModelFile(whole));
+  const hasIdentifiers = guarded(() => file.header.components.some(({ patterns }) => patterns));
+  const more = hasIdentifiers ? await import("./identifiers.js") : null;
+  return guarded(() => new Pipeline(file, more));
 }
 
 // Throw a TypeError for options that do not exist.
@@ -24,32 +26,38 @@ function checkOptions(options, ...known) {
 }
 
 class Pipeline {
-  constructor(file) {
+  // more: the module of identifiers, if a component needs it.
+  constructor(file, more) {
     const { header, characters } = file;
     this.meta = header.meta;
     this.promises = header.promises;
     this.folding = new Folding(characters, header.unit);
     this.tokenizer = new Tokenizer(header.tokenizer, characters);
-    this.components = header.components.map((spec) => new Component(spec, file));
+    this.components = header.components.map((spec) => new (spec.patterns ? more.IdentifierComponent : Component)(spec, file));
   }
   // Return the component of a name, by default the only one, of those that find spans.
   find(name, onlySpans = true) {
-    const able = this.components.filter((each) => (name === undefined ? each.isSpans || !onlySpans : each.name === name));
+    const chains = this.components.filter(({ chain }) => chain), names = chains.map((each) => each.name).join(", ");
+    const able = chains.filter((each) => (name === undefined ? each.isSpans || !onlySpans : each.name === name));
     if (able.length === 1) return able[0];
-    const names = this.components.map((each) => each.name).join(", ");
     throw new RangeError(name === undefined ? `name one component of ${names}` : `no component ${name}; there are ${names}`);
   }
   tokenize(text) {
     checkText(text);
     return { ...this.tokenizer.tokenize(text), point: codePoints(text) };
   }
-  // Run the components in their order, those before `end`. Returns what they find by name, and the tags that later ones read.
+  // Run the components in their order, those before `end`. Returns what they find by name, and the columns that later ones read.
   run(doc, options, end = null) {
     const found = {}, columns = {};
     for (const component of this.components) {
       if (component === end) break;
-      found[component.name] = component.run(doc, columns, options);
-      if (!component.isSpans) columns[component.spec.writes.replace("token.", "")] = found[component.name].tags;
+      const { name, spec: { writes }, isSpans } = component, own = component.run(doc, columns, options);
+      found[name] = own;
+      if (writes === "entities") {
+        columns.entities = [...(columns.entities ?? []), ...own.spans];
+        columns.ent_type ??= doc.words.map(() => "");
+        for (const { label, tokens } of own.spans) columns.ent_type.fill(label, ...tokens);
+      } else if (!isSpans) columns[writes.replace("token.", "")] = own.tags;
     }
     return { found, columns };
   }
@@ -99,6 +107,9 @@ class Pipeline {
   stream(options = {}) {
     checkOptions(options, "pipe", "threshold", "promise");
     const component = this.find(options.pipe, false), { threshold, promise } = options;
+    const earlier = this.components.find((each) => each !== component && each.spec.writes === "entities");
+    if (earlier && component.spec.writes === "entities")
+      throw new RangeError(`${component.name} cannot stream: it keeps the entities of ${earlier.name}`);
     const hasPromise = component.isSpans && component.spec.control?.promise === "recall";
     const isSought = hasPromise || threshold !== undefined || promise !== undefined;
     return new Stream(this.tokenizer, component, isSought ? this.minimum(component, options) : null);

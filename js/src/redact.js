@@ -1,6 +1,6 @@
 // De-identification. Mirrors spacy_bcrf/privacy (redact.py, replacer.py, numbers of vault.py) and spacy_bcrf/annotation/folding.py.
 
-import { ALNUM, ALPHA, DROPPED, MARK, NUMERIC, PUNCTUATION, SPACE, UPPER, WHITE, isSpace, split } from "./characters.js";
+import { ALNUM, ALPHA, DROPPED, MARK, NUMERIC, PUNCTUATION, SPACE, UPPER, WHITE, countBelow, isSpace, split } from "./characters.js";
 
 const MIN_POOLED = 0.1; // smallest pooled probability of a string whose occurrences are all replaced
 const MOST_KNOWN = 1 << 16; // folded characters
@@ -11,17 +11,6 @@ export const STYLES = ["label", "mask", "numbered"];
 const STRIP = new RegExp(`^[${WHITE}]+|[${WHITE}]+$`, "g");
 const RUNS = new RegExp(`[^${WHITE}]+[${WHITE}]?|[${WHITE}]+`, "gu");
 const PLAIN = /^(?!.* {2})[\x21-\x7e ]*$/; // printable ASCII whose blanks are single
-
-// Return how many elements of an ascending list are below a number.
-function countBelow(list, x) {
-  let low = 0;
-  for (let high = list.length; low < high; ) {
-    const middle = (low + high) >> 1;
-    if (list[middle] < x) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
 
 // Compares strings whatever their case, marks and invisible characters.
 export class Folding {

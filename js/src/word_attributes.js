@@ -15,7 +15,7 @@ function isIpv4(word) {
 }
 
 // As Python's `ipaddress.ip_address`.
-function isIp(word) {
+export function isIp(word) {
   if (isIpv4(word)) return true;
   const [address, zone, ...more] = word.split("%");
   if (zone === "" || more.length || word.includes("/")) return false;
@@ -25,24 +25,28 @@ function isIp(word) {
   return sides.every((side) => PARTS_OF_IP.test(side)) && (sides.length === 1 ? n === 8 : sides.length === 2 && n < 8);
 }
 
-// 12 to 19 digits that pass the check of Luhn.
-function isCard(word) {
-  const digits = word.replace(/[ -]/g, "");
-  if (!/^\d{12,19}$/.test(digits)) return false;
-  let sum = 0;
-  for (let i = 0; i < digits.length; ++i) {
-    const digit = digits.at(-1 - i) * (1 + (i % 2));
-    sum += digit > 9 ? digit - 9 : digit;
-  }
-  return sum % 10 === 0;
+// Return the checksum of Luhn (ISO/IEC 7812-1), 0 for right digits.
+export function luhn(digits) {
+  const values = digits.map((digit, i) => digit * (1 + ((digits.length - 1 - i) % 2)));
+  return values.reduce((sum, x) => sum + (x > 9 ? x - 9 : x), 0) % 10;
 }
 
-function isIban(word) {
-  const text = word.replace(/[ -]/g, "").toUpperCase();
-  if (!/^[A-Z]{2}\d{2}[A-Z0-9]{11,30}$/.test(text)) return false;
+// 12 to 19 digits that pass the check of Luhn.
+export function isCard(word) {
+  const digits = word.replace(/[ -]/g, "");
+  return /^\d{12,19}$/.test(digits) && luhn(Array.from(digits, Number)) === 0;
+}
+
+// ISO 7064, modulo 97, 10: whether the check digits of a text of digits and capitals are right.
+export function isMod9710(text) {
   let rest = 0;
-  for (const c of text.slice(4) + text.slice(0, 4)) for (const d of `${parseInt(c, 36)}`) rest = (rest * 10 + +d) % 97;
+  for (const c of text) for (const d of `${parseInt(c, 36)}`) rest = (rest * 10 + +d) % 97;
   return rest === 1;
+}
+
+export function isIban(word) {
+  const text = word.replace(/[ -]/g, "").toUpperCase();
+  return /^[A-Z]{2}\d{2}[A-Z0-9]{11,30}$/.test(text) && isMod9710(text.slice(4) + text.slice(0, 4));
 }
 
 const IDENTIFIERS = { card: isCard, iban: isIban, ip: isIp, mail: (w) => MAIL.test(w), web: (w) => WEB.test(w) };

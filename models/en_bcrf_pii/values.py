@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bcrf.io.extras import require
-from spacy_bcrf.sparse.word_attributes import is_card, is_iban
+from spacy_bcrf.annotation.check_digits import is_card, is_iban
 
 N_NAMES = 3000
 """Draws of names of a language for the lists."""

@@ -9,10 +9,11 @@ go on: only identifiers that begin in its first words count, and the next chunk 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
-from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from bcrf.io.extras import require
+
+from .check_digits import is_card, is_iban, is_ip
 
 LABELS = (
     *("EMAIL_ADDRESS", "URL", "IP_ADDRESS", "MAC_ADDRESS", "CREDIT_CARD", "IBAN_CODE"),
@@ -44,9 +45,9 @@ class Identifier(NamedTuple):
 _CHUNK = re.compile(r"(?<!\S)\S*?(?:[\d@=]|://|\w\.\w)\S*")
 _NEXT = re.compile(r"(?<=[0-9A-Z).\-]) (?=[0-9A-Z(+])(\S+)")
 _DIGIT = re.compile(r"\d")
-_BEGIN = "-----BEGIN "
+BEGIN_KEY = "-----BEGIN "
 _PRIVATE_KEY = re.compile(
-    rf"{_BEGIN}[A-Z ]{{0,30}}PRIVATE KEY-----(?:(?!-----).){{1,{LONGEST_KEY}}}"
+    rf"{BEGIN_KEY}[A-Z ]{{0,30}}PRIVATE KEY-----(?:(?!-----).){{1,{LONGEST_KEY}}}"
     r"-----END [A-Z ]{0,30}PRIVATE KEY-----",
     re.DOTALL,
 )
@@ -59,7 +60,7 @@ _MAIL = re.compile(  # in linear time: from the start of a word, or bounded
     r"(?:(?<![\w.+'%-])[\w.+'%-]*|(?=[+'%])[\w.+'%-]{0,64})[\w+%-]@[\w-]+(?:\.[\w-]+)+"
 )
 _HANDLE = re.compile(r"(?<![\w.@/])@[A-Za-z_][\w.]{1,30}(?<!\.)")
-_NO_HANDLES = {
+NO_HANDLES = {
     *("@property", "@media", "@param", "@return", "@returns", "@override", "@staticmethod"),
     *("@classmethod", "@dataclass", "@import", "@pytest", "@app", "@charset", "@keyframes"),
 }
@@ -91,7 +92,7 @@ _USER = re.compile(
     r"(?P<found>[^\W\d][\w.-]*\w)",
     re.IGNORECASE,
 )
-_NO_USERS = {"none", "null", "true", "false", "root", "self", "name"}
+NO_USERS = {"none", "null", "true", "false", "root", "self", "name"}
 _PHONE_DIGITS = re.compile(r"\+?(?:\(\+?\d{1,5}\) ?)?\d[\d().\-/ ]{3,22}\d(?!\w|[.,:/-]\d)")
 _PHONE = re.compile(rf"(?<![\w/+-])(?<!\d[.,:]){_PHONE_DIGITS.pattern}")
 _DATE = re.compile(r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})\b.*")
@@ -112,22 +113,24 @@ _NATIONAL = {
     "mx.curp": r"[A-Z]{4}\d{6}[A-Z]{6}[A-Z\d]\d",
     "in_.aadhaar": r"\d{4} ?\d{4} ?\d{4}",
     "in_.pan": r"[A-Z]{5}\d{4}[A-Z]",
-    "cn.ric": r"\d{17}[\dX]",
+    # China: a place, a date of birth, a serial number and a check digit.
+    "iso7064.mod_11_2": r"[1-9]\d{5}(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}"
+    r"[\dX]",
     "kr.rrn": r"\d{6}-\d{7}",
-    "fi.hetu": r"\d{6}[-+A]\d{3}[\dA-Z]",
+    "fi.hetu": r"[0-9]{6}[-+A][0-9]{3}[0-9A-Z]",
     "se.personnummer": r"(?:\d{2})?\d{6}[-+]\d{4}",
     "no.fodselsnummer": r"\d{6} ?\d{5}",
     "be.nn": r"\d{2}\.\d{2}\.\d{2}-\d{3}\.\d{2}",
     "ro.cnp": r"\d{13}",
     "ch.ssn": r"756\.?\d{4}\.?\d{4}\.?\d{2}",
-    "ie.pps": r"\d{7}[A-W][A-IW]?",
+    "ie.pps": r"[0-9]{7}[A-W][A-IW]?",
     "gb.nhs": r"\d{3} \d{3} \d{4}",
     "tr.tckimlik": r"[1-9]\d{10}",
     "eu.vat": r"(?:AT|B[EG]|C[YZ]|D[EK]|E[ELS]|F[IR]|H[RU]|I[ET]|L[TUV]|MT|NL|P[LT]|RO|S[EIK])"
     r" ?[A-Z\d]{8,12}",
 }
 """Modules of python-stdnum, with the forms of their numbers in texts."""
-_NATIONAL_FORMS = {
+NATIONAL_FORMS = {
     name: re.compile(rf"(?<![\w.,-])(?:{form})(?![\w-]|[.,]\d)") for name, form in _NATIONAL.items()
 }
 _LONG = re.compile(r"[A-Z\d]{2}[A-Z\d .-]{6}")
@@ -142,11 +145,10 @@ class Identifiers:
 
     def __init__(self, regions: Sequence[str] = REGIONS) -> None:
         self._phones: Any = require("phonenumbers", "identifiers")
+        require("stdnum", "identifiers")
         if unknown := sorted({*regions} - self._phones.SUPPORTED_REGIONS):
             raise ValueError(f"unknown country {unknown[0]!r}; expected codes such as US and GB")
         self.regions = tuple(regions)
-        self._is_iban = _checker("iban")
-        self._is_luhn = _checker("luhn")
         self._is_phone = lru_cache(1 << 12)(self._check_phone)
         self._kinds: list[tuple[str, Callable[[str, int, int], Iterable[tuple[int, int]]]]] = [
             ("KEY", _find_keys),
@@ -155,9 +157,9 @@ class Identifiers:
             ("USERNAME", _find_users),
             ("UUID", _finder(_UUID)),
             ("MAC_ADDRESS", _finder(_MAC)),
-            ("IP_ADDRESS", _finder(_IP, _is_ip)),
-            ("IBAN_CODE", _finder(_IBAN, self._is_iban)),
-            ("CREDIT_CARD", _finder(_CARD, self._is_card)),
+            ("IP_ADDRESS", _finder(_IP, is_ip)),
+            ("IBAN_CODE", _finder(_IBAN, is_iban)),
+            ("CREDIT_CARD", _finder(_CARD, is_card)),
             ("NATIONAL_ID", _find_national),
             ("PHONE_NUMBER", self._find_phones),
         ]
@@ -180,7 +182,7 @@ class Identifiers:
         if not ended:
             last = re.compile(r"\S*\Z").search(text, start)
             stop = last.start() if last else stop
-            begin = text.find(_BEGIN, keys[-1].end if keys else start)
+            begin = text.find(BEGIN_KEY, keys[-1].end if keys else start)
             if begin >= 0 and len(text) < begin + LONGEST_KEY + 120:
                 stop = min(stop, begin)
         at = start
@@ -226,10 +228,6 @@ class Identifiers:
                     found.append(Identifier(first, stop, label))
                     is_taken[first - start : stop - start] = b"\1" * (stop - first)
         return found
-
-    def _is_card(self, text: str) -> bool:
-        digits = re.sub(r"[ -]", "", text)
-        return 12 <= len(digits) <= 19 and self._is_luhn(digits)
 
     def _find_phones(self, text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         at = start
@@ -342,22 +340,14 @@ def _find_keys(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _find_users(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     for match in _USER.finditer(text, start, end):
-        if match["found"].lower() not in _NO_USERS:
+        if match["found"].lower() not in NO_USERS:
             yield match.span("found")
     for match in _HANDLE.finditer(text, start, end):
-        if match[0].partition(".")[0] not in _NO_HANDLES:
+        if match[0].partition(".")[0] not in NO_HANDLES:
             yield match.start() + 1, match.end()
 
 
 def _find_national(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     if _LONG.search(text, start, end):
-        for name, form in _NATIONAL_FORMS.items():
+        for name, form in NATIONAL_FORMS.items():
             yield from _finder(form, _checker(name))(text, start, end)
-
-
-def _is_ip(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True

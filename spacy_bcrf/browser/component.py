@@ -17,7 +17,9 @@ from spacy_bcrf.sparse.model import SparseChain
 from .patterns import to_javascript, whole
 from .sections import Sections
 
-COLUMNS = ("orth", "tag", "pos", "prefix", "suffix")
+WRITTEN = {"tag": "token.tag", "pos": "token.pos", "ent_type": "entities"}
+"""The attributes of tokens that components set, by what these write."""
+COLUMNS = ("orth", "prefix", "suffix", *WRITTEN)
 """The attributes of tokens that a browser knows."""
 REPEATED = (*COLUMNS, "lower", "shape")
 """Those of the attributes `elsewhere`."""
@@ -175,7 +177,7 @@ def _check_attribute(kind: str, name: str, written: list[str]) -> None:
         is_known = True
     if not is_known:
         raise ValueError(f"the attribute {name} of its templates needs Python")
-    if is_of_others in ("tag", "pos") and f"token.{is_of_others}" not in written:
+    if is_of_others in WRITTEN and WRITTEN[is_of_others] not in written:
         raise ValueError(
             f"its templates read {is_of_others}, which no earlier exported component sets"
         )

@@ -20,10 +20,12 @@ from spacy.symbols import IDS  # type: ignore[import-not-found]
 from bcrf import __version__
 from bcrf.io.atomic import replacing
 from spacy_bcrf.annotation.folding import UNIT
+from spacy_bcrf.pipeline.identifier_recognizer import IdentifierRecognizer
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .characters import find_casefolds, find_properties
 from .component import describe_component, shorten_promise
+from .identifiers import describe_identifiers
 from .patterns import to_javascript
 from .sections import Sections
 from .tokenizer import describe_tokenizer
@@ -34,7 +36,7 @@ META = ("lang", "name", "version", "description", "license", "author", "url", "n
 """What the file has of `nlp.meta`."""
 
 
-def export(nlp: Language, output: Path, *, pipes: Sequence[str] = ()) -> int:
+def export(nlp: Language, output: str | Path, *, pipes: Sequence[str] = ()) -> int:
     """Write a pipeline of sparse linear chains to a file. RETURNS its size in bytes.
 
     pipes: components, in the order of the pipeline; by default all that are enabled.
@@ -46,7 +48,7 @@ def export(nlp: Language, output: Path, *, pipes: Sequence[str] = ()) -> int:
             f"no component {unknown[0]!r} is enabled; expected pipe to be one of "
             f"{', '.join(nlp.pipe_names)}"
         )
-    sections = Sections()
+    output, sections = Path(output), Sections()
     header = {
         "spacy_bcrf": __version__,
         "unicode": unicodedata.unidata_version,
@@ -76,23 +78,33 @@ def export(nlp: Language, output: Path, *, pipes: Sequence[str] = ()) -> int:
 def _describe_components(
     nlp: Language, pipes: Sequence[str], sections: Sections
 ) -> list[dict[str, Any]]:
-    components, written = [], dict[str, str]()
+    components, writers = [], dict[str, Any]()
     for name, pipe in nlp.pipeline:
         if name not in pipes:
             continue
-        if not isinstance(pipe, SequenceLabeler):
+        if isinstance(pipe, IdentifierRecognizer):
+            _check_writers(pipe, "entities", writers)
+            components.append(describe_identifiers(pipe, sections))
+        elif isinstance(pipe, SequenceLabeler):
+            _check_writers(pipe, pipe.codec.what, writers)
+            components.append(describe_component(pipe, sections, list(writers)))
+        else:
             raise ValueError(
                 f"[{name}] {type(pipe).__name__} needs Python; expected bcrf_ner, bcrf_tagger, "
-                "bcrf_spans and bcrf_chunker. Name those to export by pipes, or --pipe"
+                "bcrf_spans, bcrf_chunker and bcrf_identifiers. Name those to export by pipes, or "
+                "--pipe"
             )
-        what = pipe.codec.what
-        if what in written:
-            raise ValueError(
-                f"[{name}] keeps what {written[what]} writes to {what}, which a browser does not; "
-                "export one of both"
-            )
-        components.append(describe_component(pipe, sections, list(written)))
-        written[what] = name
+        writers[components[-1]["writes"]] = pipe
     if not components:
         raise ValueError("there are no components to export")
     return components
+
+
+def _check_writers(pipe: Any, what: str, writers: dict[str, Any]) -> None:
+    """Raise ValueError if an earlier component writes the same, except identifiers."""
+    earlier = writers.get(what)
+    if earlier is not None and not isinstance(earlier, IdentifierRecognizer):
+        raise ValueError(
+            f"[{pipe.name}] keeps what {earlier.name} writes to {what}, which a browser does not; "
+            "export one of both"
+        )

@@ -36,6 +36,8 @@ _AT = {
 }
 _AT_LINES = {**_AT, op.AT_BEGINNING: r"(?<![^\n])", op.AT_END: r"(?![^\n])"}
 _EDGE = f"(?:(?<=[{WORD}])(?![{WORD}])|(?<![{WORD}])(?=[{WORD}]))"
+_LIKE_I = r"\u{130}\u{131}"
+"""What Python compares as equal to i, whatever its case, and JavaScript does not."""
 _COUNTS = {(0, 1): "?", (0, op.MAXREPEAT): "*", (1, op.MAXREPEAT): "+"}
 
 
@@ -56,6 +58,7 @@ def to_javascript(pattern: re.Pattern[str]) -> tuple[str, str]:
 class _Translation:
     def __init__(self, flags: int) -> None:
         self._dot = "[^]" if flags & re.DOTALL else r"[^\n]"
+        self._more = _LIKE_I if flags & re.IGNORECASE else ""
         self._at = _AT_LINES if flags & re.MULTILINE else _AT
 
     def join(self, items: Iterable[Any]) -> str:
@@ -63,13 +66,13 @@ class _Translation:
 
     def _translate(self, kind: Any, value: Any) -> str:
         if kind is op.LITERAL:
-            return _escape(value)
+            return f"[i{self._more}]" if self._more and chr(value) in "iI" else _escape(value)
         if kind is op.NOT_LITERAL:
             return f"[^{_escape(value)}]"
         if kind is op.ANY:
             return self._dot
         if kind is op.IN:
-            return _translate_set(value)
+            return _translate_set(value, self._more)
         if kind is op.BRANCH:
             return f"(?:{'|'.join(map(self.join, value[1]))})"
         if kind is op.SUBPATTERN and not (value[1] or value[2]):
@@ -99,7 +102,7 @@ def _escape(code: int) -> str:
     return character if 32 <= code < 127 else f"\\u{{{code:x}}}"
 
 
-def _translate_set(members: list[tuple[Any, Any]]) -> str:
+def _translate_set(members: list[tuple[Any, Any]], like_i: str) -> str:
     is_negated = members[0][0] is op.NEGATE
     ranges: list[list[int]] = []
     plain, negative = "", []
@@ -118,6 +121,8 @@ def _translate_set(members: list[tuple[Any, Any]]) -> str:
         _in_set(first) if first == last else f"{_in_set(first)}-{_in_set(last)}"
         for first, last in ranges
     )
+    if any(first <= ord(i) <= last for first, last in ranges for i in "iI"):
+        plain += like_i
     if not negative:
         return f"[{'^' * is_negated}{plain}]"
     parts = "|".join([f"[{plain}]"] * bool(plain) + negative)

@@ -3,13 +3,12 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from html import unescape
-from ipaddress import ip_address
 from itertools import takewhile
 
 from spacy.lang.lex_attrs import word_shape
 
-_SEPARATORS = re.compile(r"[ \-]")
-_DIGITS_OF_CARD = range(12, 20)
+from spacy_bcrf.annotation.check_digits import is_card, is_iban, is_ip
+
 _EDGES = re.compile(r"^\W+|\W+$")
 DIRECTION = re.compile("(?=.)(n|s|north|south)?(e|w|east|west)?")
 STREET = re.compile(
@@ -83,33 +82,6 @@ def _parts_of_address(word: str) -> Iterator[str]:
 def find_identifiers(word: str) -> Iterator[str]:
     """Yield the kinds of a word, of "card", "iban", "ip", "mail" and "web"."""
     return (kind for kind, holds in PREDICATES.items() if holds(word))
-
-
-def is_card(word: str) -> bool:
-    """Return whether a word has 12 to 19 digits that pass the check of Luhn (ISO/IEC 7812-1)."""
-    digits = _SEPARATORS.sub("", word)
-    if not (digits.isascii() and digits.isdigit() and len(digits) in _DIGITS_OF_CARD):
-        return False
-    from_right = [int(digit) for digit in reversed(digits)]
-    doubled = (sum(divmod(2 * digit, 10)) for digit in from_right[1::2])
-    return (sum(from_right[::2]) + sum(doubled)) % 10 == 0
-
-
-def is_iban(word: str) -> bool:
-    """Return whether a word is an IBAN whose check digits are right (ISO 13616, ISO 7064)."""
-    text = _SEPARATORS.sub("", word).upper()
-    if not re.fullmatch(r"[A-Z]{2}\d{2}[A-Z0-9]{11,30}", text, re.ASCII):
-        return False
-    return int("".join(str(int(character, 36)) for character in text[4:] + text[:4])) % 97 == 1
-
-
-def is_ip(word: str) -> bool:
-    """Return whether a word is an address of version 4 or 6."""
-    try:
-        ip_address(word)
-    except ValueError:
-        return False
-    return True
 
 
 PREDICATES: dict[str, Callable[[str], object]] = {

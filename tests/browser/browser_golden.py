@@ -7,6 +7,7 @@ from typing import Any
 from spacy.language import Language
 
 from spacy_bcrf.pipeline.codecs import TagCodec
+from spacy_bcrf.pipeline.identifier_recognizer import IdentifierRecognizer
 from spacy_bcrf.privacy.redact import redact
 
 
@@ -15,11 +16,13 @@ def make_golden(nlp: Language, texts: Iterable[str]) -> Iterator[str]:
     for _, pipe in nlp.pipeline:
         pipe.annotate = ["confidence"]
     name, last = nlp.pipeline[-1]
+    has_identifiers = "identifiers" in nlp.pipe_names
     has_promise = last.control and last.control.promise == "recall"
     for doc in nlp.pipe(texts):
         tokens = [[token.text, token.idx, bool(token.whitespace_)] for token in doc]
         found: dict[str, Any] = {"text": doc.text, "tokens": tokens}
-        found["components"] = {name: _read(doc, pipe) for name, pipe in nlp.pipeline}
+        fixed = nlp.get_pipe("identifiers")(nlp.make_doc(doc.text)).ents if has_identifiers else ()
+        found["components"] = {name: _read(doc, pipe, fixed) for name, pipe in nlp.pipeline}
         if has_promise:
             found["redacted"] = {s: _redact(nlp, name, doc, s) for s in ("label", "mask")}
         yield json.dumps(found)
@@ -31,13 +34,18 @@ def _redact(nlp: Language, name: str, doc: Any, style: str) -> list[Any]:
     return [found.text, *([[x.start, x.end, x.label, x.repeated] for x in of] for of in places)]
 
 
-def _read(doc: Any, pipe: Any) -> dict[str, Any]:
+def _read(doc: Any, pipe: Any, fixed: Any) -> dict[str, Any]:
+    """fixed: the entities of identifiers."""
+    if isinstance(pipe, IdentifierRecognizer):
+        return {"spans": _show(fixed, [None] * len(fixed))}
     codec = pipe.codec
     if isinstance(codec, TagCodec):
         name = codec.settings["attribute"]
         tags = [getattr(token, f"{name}_") for token in doc]
         return {"tags": tags, "probabilities": [token._.tag_confidence for token in doc]}
-    group = doc.ents if codec.what == "entities" else doc.spans[codec.settings["spans_key"]]
+    places = [(ent.start, ent.end) for ent in fixed]
+    own = [ent for ent in doc.ents if (ent.start, ent.end) not in places]
+    group = own if codec.what == "entities" else doc.spans[codec.settings["spans_key"]]
     p = group.attrs["scores"].tolist() if codec.layered else [s._.confidence for s in group]
     found = {"spans": _show(group, p)}
     if pipe.control and pipe.control.promise == "recall":

@@ -55,6 +55,19 @@ ODD = [
     *("GB82WEST12345698765432", "10km", "gonna", "C++", ":)", "a.m.", "U.S.A.", "x-y", "--"),
     *("...", "1,000", "\u2019s", "한국어", "กำ", "&#x80;", "&#0;"),
 ]
+IDENTIFIERS = [
+    *("+44 161 496 0118", "0161 496 0118", "Tel. 555 0118 12", "00 49 30 1234567", "2025-02-11"),
+    *("4111 1111 1111 1111", "GR16 0110 1250 0000 0001 2300 695", "078-05-1121", "65 929 970 489"),
+    *("https://a.example/b?c=1.", "a.b'c@d-e.example", "user=ann.lee", "@bob_1", "10.0.0.1", "::1"),
+    *("3c:22:fb:9a:01:d4", "123e4567-e89b-12d3-a456-426614174000", "PASSWORD = 't0p-S3cret'"),
+    *(
+        "-----BEGIN PRIVATE KEY-----\nab c\n-----END PRIVATE KEY-----",
+        "AKIAZ7QXW3RT5YHNB2LM",
+        "12 ",
+    ),
+    *("0161 496 0118/0161 496 0119", "943 476 5919", "\U0001f469 call 555 0118 1", "DE 136695976"),
+    *("api-key: abcdef", "ap\u0131-key: \u0130abcdef", "٠١٦١ ٤٩٦ ٠١١٨", "12345678Z"),
+]
 PHRASES = ["Mark Twain", "Ann", "main st.", "LOC agent", "Houston , Texas"]
 CLUSTERS = {"Ann": "0110", "left": "10", "enron": "011", "x-ra": "00"}
 OF_DOCUMENT = [
@@ -108,6 +121,13 @@ KINDS = {
     "decoder f": ({"ner": _model(decoder="f")}, None),
     "layers f": ({"spans": {"layers": 2, **SPANS, **_model(decoder="f")}}, None),
     "two passes": ({"ner": _model(two_pass=True)}, None),
+    "identifiers": (
+        {
+            "identifiers": {},
+            "ner": _model(["w[-1..1]", "ent_type[-1..1]", "elsewhere.ent_type[0]"]),
+        },
+        _tokenizer("SplitTokenizer"),
+    ),
     "chunker": ({"chunker": {"scheme": "BIO", **SPANS, **_model(objective="perceptron")}}, None),
 }
 """Components by name with their configs, and the tokenizer."""
@@ -120,10 +140,16 @@ def train(kind: str) -> Language:
         nlp.add_pipe(f"bcrf_{name}", name=name, config=config)
     gold = list(make_gold(spacy.blank("en", vocab=nlp.vocab), flat=kind == "chunker"))
     examples = [Example(nlp.make_doc(doc.text), doc) for doc in gold]
+    if "identifiers" in pipes:  # a label of both
+        nlp.get_pipe("ner").add_label("PHONE_NUMBER")
     nlp.initialize(lambda: examples)
     for name, pipe in nlp.pipeline:
+        if name == "identifiers":
+            continue
         for example in examples:
             predicted = nlp.make_doc(example.reference.text)
+            if "identifiers" in pipes:
+                predicted = nlp.get_pipe("identifiers")(predicted)
             found = Example(predicted, example.reference)
             if name != "tagger":
                 tags = found.get_aligned("TAG", as_string=True)
@@ -152,13 +178,15 @@ def make_gold(nlp: Language, flat: bool, n: int = 40) -> Iterator[Doc]:
         yield doc
 
 
-def make_texts(n: int, seed: int = 7) -> list[str]:
+def make_texts(n: int, seed: int = 7, identifiers: bool = False) -> list[str]:
     """Return texts of words, of odd characters, of any code points and of spaCy's symbols."""
     r = random.Random(seed)
     symbols = sorted(filter(None, IDS))
 
     def piece(words: float) -> str:
         kind = r.random()
+        if identifiers and r.random() < 0.3:
+            return r.choice(IDENTIFIERS)
         if kind < words:
             return r.choice(WORDS)
         if kind < words + 0.35:

@@ -38,13 +38,13 @@ def run_node(script, *arguments):
 def test_javascript_repeats_the_output_of_python(kind, tmp_path):
     nlp = train(kind)
     (_, pipe), *_ = reversed(nlp.pipeline)
-    if kind in ("bio", "layers"):
+    if kind in ("bio", "layers", "identifiers"):
         pipe.control = Control("recall", pipe.labels, (0.02,) * len(pipe.labels))
     elif kind == "split":
         pipe.temperature, pipe.threshold = 1.7, {"PER": 0.9}
     export(nlp, tmp_path / "model.bcrf")
     golden = tmp_path / "golden.jsonl"
-    texts, rng = make_texts(100), random.Random(0)
+    texts, rng = make_texts(100, identifiers=kind == "identifiers"), random.Random(0)
     names = ["Bob Houston", "Ann O'Neil", "Bob A. Texas", "Enron", "Ann Éire", "A. Enron"]
     for name in rng.choices(names, k=50):  # and its other forms
         forms = [re.sub("[ .]+", rng.choice("_.- ") * rng.randrange(2), name) for _ in range(5)]
@@ -129,7 +129,7 @@ def test_a_damaged_file_is_a_named_error(tmp_path):
 def test_a_file_does_not_depend_on_the_process_and_can_be_gzipped(tmp_path):
     nlp = train("bio")
     size = export(nlp, tmp_path / "model.bcrf")
-    smaller = export(nlp, tmp_path / "model.bcrf.gz")
+    smaller = export(nlp, str(tmp_path / "model.bcrf.gz"))
     data = (tmp_path / "model.bcrf").read_bytes()
     assert len(data) == size > smaller
     assert gzip.decompress((tmp_path / "model.bcrf.gz").read_bytes()) == data
@@ -140,6 +140,10 @@ def test_a_file_does_not_depend_on_the_process_and_can_be_gzipped(tmp_path):
     [
         (lambda nlp: nlp.get_pipe("ner").set_decoder("mbr"), "its decoder is mbr"),
         (lambda nlp: nlp.add_pipe("sentencizer"), r"\[sentencizer\] Sentencizer needs Python"),
+        (
+            lambda nlp: nlp.add_pipe("bcrf_identifiers"),
+            r"\[bcrf_identifiers\] keeps what ner writes to entities",
+        ),
         (lambda nlp: setattr(nlp, "tokenizer", str.split), "needs Python; expected spaCy's Token"),
         (lambda nlp: nlp.disable_pipe("ner"), "there are no components to export"),
     ],
