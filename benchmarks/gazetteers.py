@@ -108,7 +108,7 @@ def use(gazetteers: Gazetteers, doc: Doc, kinds: tuple[str, ...]) -> None:
         if kind == "partial":
             list(gazetteers.find_partial("list", doc[0].text))
         else:
-            gazetteers.find("list", WordHashes([doc]), exact=kind == "exact")
+            gazetteers.find("list", WordHashes.of([doc]), exact=kind == "exact")
 
 
 def measure_time(path: Path, corpora: Path, cache: Path, rounds: int) -> dict[str, float]:

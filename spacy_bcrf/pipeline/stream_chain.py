@@ -155,8 +155,8 @@ def find_streaming_chain(pipe: Component) -> SparseChain:
         )
     elif chain.first is not None:
         why = "two_pass reads the whole document before it tags a word. Train without two_pass"
-    elif chain.features.listed:
-        names = ", ".join(map(str, chain.features.listed))
+    elif others := [x for x in chain.features.listed if x not in chain.features.phrases]:
+        names = ", ".join(map(str, others))
         why = f"its features {names} may read the whole document. Train without these templates"
     elif chain.settings.order == 2:
         why = "order = 2 chooses tags by the posterior of the whole text. Train with order = 1"

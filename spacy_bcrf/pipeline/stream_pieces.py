@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 from spacy.attrs import (  # type: ignore[import-not-found]
     DEP,
     ENT_ID,
@@ -28,12 +29,15 @@ from spacy.attrs import (  # type: ignore[import-not-found]
 from spacy.tokens import Doc, Span
 
 from bcrf.linear import Tokens
+from bcrf.linear.word_cache import Bags
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
 from spacy_bcrf.annotation.identifiers import LABELS, Identifier, Identifiers
 from spacy_bcrf.annotation.text_stream import LONG_WORD, MOST_WORDS, stream_text
-from spacy_bcrf.sparse.features import Features
+from spacy_bcrf.sparse.features import Features, list_places
+from spacy_bcrf.sparse.gazetteers import WordHashes
 
 from .identifier_recognizer import IdentifiedText, set_identifiers
+from .phrased_text import PhrasedText
 from .prediction import Component
 
 _OF_COMPONENTS = {TAG, POS, LEMMA, DEP, HEAD, MORPH, ENT_TYPE, ENT_ID, ENT_KB_ID, SENT_START}
@@ -61,9 +65,13 @@ class Pieces:
         """
         self._name, self._has_entities = pipe.name, ENT_IOB in pipe.codec.attributes
         self._features: Any = features.compiled
+        self._lists = features if features.phrases else None
         self._tokenizer: Any = tokenizer
         self._text = None if tokenizer is None else stream_text(tokenizer)
         self._marked = IdentifiedText(identifiers) if identifiers and self._text else None
+        self._phrases: PhrasedText | None = None
+        if tokenizer is not None and features.phrases:
+            self._phrases = PhrasedText(features, tokenizer)
         if both := sorted({*LABELS}.intersection(pipe.codec.labels if identifiers else ())):
             raise ValueError(
                 f"[{pipe.name}] cannot stream after bcrf_identifiers: both have the label {both[0]}"
@@ -75,7 +83,7 @@ class Pieces:
                 f"[{pipe.name}] cannot stream text: its features read {names}, which other "
                 "components set. Feed documents that these have annotated"
             )
-        self._n_features = len(features.attributes)
+        self._n_features, self._n_columns = len(features.attributes), len(features.columns)
         self._columns = [*features.attributes, LENGTH, SPACY, SENT_START, IS_SPACE]
         self._sentence = [k for k, column in enumerate(self._columns) if column == SENT_START]
         self._known: dict[str, Any] = {}
@@ -88,21 +96,25 @@ class Pieces:
         self.identifiers: list[tuple[int, int, int, int, str]] = []
         """Tokens, characters and label of each one in the text so far that nobody has taken."""
         self._last: tuple[Doc | None, int] | None = None  # the last piece: document and end
+        self._places: Any = None  # in phrases, of the last document
 
     @property
     def state(self) -> tuple[Any, ...]:
         marked = self._marked and self._marked.state
         of_text = self._text and self._text.state
-        return of_text, self._last, self._is_first, marked, self._length, len(self.identifiers)
+        phrases, n = self._phrases and self._phrases.state, len(self.identifiers)
+        return of_text, self._last, self._is_first, marked, phrases, self._length, n
 
     @state.setter
     def state(self, state: tuple[Any, ...]) -> None:
-        text, self._last, self._is_first, marked, self._length, n = state
+        text, self._last, self._is_first, marked, phrases, self._length, n = state
         del self.identifiers[n:]
         if self._text:
             self._text.state = text
         if self._marked:
             self._marked.state = marked
+        if self._phrases:
+            self._phrases.state = phrases
 
     def read(self, piece: str | Doc | Span | None) -> list[Any]:
         """Return the `StreamTokens` that are final. None ends the stream. Errors: `Stream.feed`."""
@@ -139,26 +151,37 @@ class Pieces:
                 f"[{self._name}] a stream has no preset entities: remove doc.ents before"
             )
         self._last = doc, end
+        places = None
+        if self._lists:
+            if last is not doc or not goes_on or self._places is None:
+                self._places = self._lists.find_places(WordHashes.of([doc]))
+            places = self._places[:, start:end]
         # spaCy sets a sentence start at the first token of each document.
-        return self._read_tokens(piece, len(doc) > 1 and doc.has_annotation("SENT_START"))
+        has_sentences = len(doc) > 1 and doc.has_annotation("SENT_START")
+        return self._read_tokens(piece, has_sentences, places)
 
     def _read_words(self, texts: list[str], ended: bool = False) -> list[Any]:
-        known = self._known
-        if self._marked:
-            return list(starmap(self._read_marked, self._marked.read(texts, ended)))
+        if self._marked or self._phrases:
+            read = self._marked.read(texts, ended) if self._marked else [(x, []) for x in texts]
+            if self._phrases is None:
+                return list(starmap(self._read_text, read))
+            return list(starmap(self._read_text, self._phrases.read(read, ended)))
         if self._is_first:  # The first word, unlike all others, starts a sentence.
             first = [self._read_tokens(self._tokenizer(text), False) for text in texts[:1]]
             return first + [self._tokenize(text) for text in texts[1:]]
-        return [known.get(text) or self._tokenize(text) for text in texts]
+        return [self._known.get(text) or self._tokenize(text) for text in texts]
 
-    def _read_marked(self, text: str, identifiers: list[Identifier]) -> Any:
-        if identifiers or self._is_first:
+    def _read_text(
+        self, text: str, identifiers: list[Identifier], places: NDArray | None = None
+    ) -> Any:
+        """Return the tokens of a text. places: (A, N), in phrases, if they are in any."""
+        if identifiers or places is not None or self._is_first:
             doc = self._tokenizer(text)
             n, at = self._length
             for span in set_identifiers(doc, identifiers):
-                places = n + span.start, n + span.end, at + span.start_char, at + span.end_char
-                self.identifiers.append((*places, span.label_))
-            tokens = self._read_tokens(doc, False)
+                bounds = n + span.start, n + span.end, at + span.start_char, at + span.end_char
+                self.identifiers.append((*bounds, span.label_))
+            tokens = self._read_tokens(doc, False, places)
         else:
             tokens = self._known.get(text) or self._tokenize(text)
         self._length = self._length[0] + len(tokens.words), self._length[1] + len(text)
@@ -172,8 +195,11 @@ class Pieces:
             self._known[text] = tokens
         return tokens
 
-    def _read_tokens(self, tokens: Any, has_sentences: bool) -> Any:
-        n = len(tokens)
+    def _read_tokens(self, tokens: Any, has_sentences: bool, places: NDArray | None = None) -> Any:
+        n, listed = len(tokens), list[Bags]()
+        if self._lists:
+            nowhere = np.full((len(self._lists.phrases), n), -1, "int8")
+            listed = list(map(list_places, nowhere if places is None else places))
         values: Any = (
             tokens.to_array(self._columns) if n else np.zeros((0, len(self._columns)), "uint64")
         )
@@ -186,8 +212,9 @@ class Pieces:
         words, marks = [t.text_with_ws for t in tokens], values[:, self._n_features :]
         read = Tokens(
             values[:, 0],
-            values[:, 1 : self._n_features],
+            values[:, 1 : 1 + self._n_columns],
             np.array([n], "int32"),
             tokens.vocab.strings.__getitem__,
+            listed,
         )
         return self._features.read(words, read, marks)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import ID, IDS, ORTH  # type: ignore[import-not-found]
+from spacy.attrs import ID, IDS, LOWER, ORTH  # type: ignore[import-not-found]
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
@@ -55,9 +55,10 @@ class Features:
     """Templates over documents, which turn tokens into 64-bit feature keys.
 
     compiled: the templates over arrays. columns: spaCy's token attributes in them. attributes: the
-    ids of ORTH and of the columns. listed: attributes that need the whole document and can have
-    several values. may_miss: attributes that documents may have no value for. TemplateError for a
-    malformed template, an unknown attribute, and in extraction a missing extension or vectors.
+    ids of ORTH, of the columns, and of LOWER for phrases. listed: attributes that need more of the
+    document and can have several values. phrases: places in phrases, some of these. may_miss:
+    attributes that documents may have no value for. TemplateError for a malformed template, an
+    unknown attribute, and in extraction a missing extension or vectors.
     """
 
     def __init__(
@@ -82,7 +83,9 @@ class Features:
         self.columns = [a for a in attributes if not self._add_function(a)]
         self.listed = list(self._of_doc)
         self.may_miss = {a for a in (*self.columns, *self.listed) if a.name != POOLED}
-        self.attributes = [ORTH, *(IDS[a.name.upper()] for a in self.columns)]
+        self.phrases = [a for a in self.listed if a.name.partition(".")[0] in ATTRIBUTES]
+        lower = [LOWER] * bool(self.phrases)
+        self.attributes = [ORTH, *(IDS[a.name.upper()] for a in self.columns), *lower]
         self.compiled = TemplateFeatures(
             self.templates, self.columns, self._of_word, self.listed, hash_string
         )
@@ -167,9 +170,14 @@ class Features:
         else:
             values, lengths = read_attributes(docs, self.attributes), doc_lengths(docs)
             text = docs[0].vocab.strings.__getitem__
-        words = WordHashes(docs) if self.gazetteers.names else None
+        words = WordHashes(values[:, [-1, 0]], lengths) if self.phrases else None
         listed = [self._list(docs, words, attribute, held_out, strict) for attribute in self.listed]
-        return Tokens(values[:, 0], values[:, 1:], lengths, text, listed)
+        return Tokens(values[:, 0], values[:, 1 : 1 + len(self.columns)], lengths, text, listed)
+
+    def find_places(self, words: WordHashes) -> NDArray[np.int8]:
+        """Return the places (A, N) of words in phrases, see `Gazetteers.find`, by attribute."""
+        names = (attribute.name.partition(".") for attribute in self.phrases)
+        return np.stack([self.gazetteers.find(x, words, kind == EXACT) for kind, _, x in names])
 
     def describe(self, doc: Doc, tokens: Iterable[int] | None = None) -> list[list[str]]:
         """Return the readable names of the features of tokens, by default all, in key order."""
@@ -224,9 +232,7 @@ class Features:
         kind, _, name = attribute.name.partition(".")
         if kind in ATTRIBUTES:
             assert words
-            places = self.gazetteers.find(name, words, kind == EXACT)
-            is_inside = places >= 0
-            return Bags(np.append(0, is_inside.cumsum()), _PLACE_HASHES[places[is_inside]])
+            return list_places(self.gazetteers.find(name, words, kind == EXACT))
         if kind == SCORE:
             return _hash_scores(self.taggers[name], docs, strict)
         if name == "" and kind == POOLED:
@@ -335,6 +341,12 @@ class Features:
         return TemplateError(f"template {text!r}, position {at}: {what}")
 
 
+def list_places(places: NDArray[np.int8]) -> Bags:
+    """Return places (N,) of `Gazetteers.find` as values of an attribute."""
+    is_inside = places >= 0
+    return Bags(np.append(0, is_inside.cumsum()), _PLACE_HASHES[places[is_inside]])
+
+
 def _show_value(strings: Any, name: str, value: np.uint64) -> str:
     if name in STRINGS:
         return strings[int(value)] if int(value) in strings else str(value)
@@ -360,7 +372,7 @@ def _read_extension(name: str, doc: Doc) -> Values:
 
 
 def _find_phrases(gazetteers: Gazetteers, name: str, exact: bool, doc: Doc) -> Values:
-    places = gazetteers.find(name, WordHashes([doc]), exact).tolist()
+    places = gazetteers.find(name, WordHashes.of([doc]), exact).tolist()
     return [[PLACES[k]] if k >= 0 else [] for k in places]
 
 

@@ -84,7 +84,7 @@ class Gazetteers:
         matcher = self._matchers[name]
         if name not in words.matches:
             words.matches[name] = matcher.find(words.lower, words.ends)
-        starts, sizes = words.matches[name]
+        starts, sizes, _ = words.matches[name]
         if exact:
             is_exact = matcher.has_case(words.orth, starts, sizes)
             starts, sizes = starts[is_exact], sizes[is_exact]
@@ -99,6 +99,26 @@ class Gazetteers:
         alone = starts[~is_long]
         places[alone[places[alone] < 0]] = 3
         return places
+
+    def count_final(self, words: WordHashes, places: NDArray[np.int8], cuts: NDArray) -> int:
+        """Return the last of some cuts before which no later word can change the places of words.
+
+        words: of the beginning of a document, whose phrases were found. places: (A, N), by list and
+        case. cuts: numbers of words, ascending.
+        """
+        # No phrase crosses the cut, and none that may go on.
+        end = min(is_open for *_, is_open in words.matches.values())
+        cut = cuts[cuts <= end][-1:]
+        bounds = [(starts, starts + sizes) for starts, sizes, _ in words.matches.values()]
+        starts, ends = map(np.concatenate, zip(*bounds, strict=True))
+        while len(cut) and len(crossing := starts[(starts < cut) & (cut < ends)]):
+            cut = cuts[cuts <= crossing.min()][-1:]
+        # A phrase yields only to a longer one, and so on: further words are out of reach.
+        n = max([1, *(self._matchers[name].longest for name in words.matches)])
+        is_inside = (places == 1) | (places == 2)
+        far = cuts[cuts <= places.shape[1] - n * (n + 3) // 2]
+        far = far[~is_inside[:, far].any(axis=0)][-1:]
+        return int(max([0, *cut, *far]))
 
     def find_partial(self, name: str, word: str) -> Iterator[str]:
         """Yield the positions B, I, L, U that a word alone has in any phrase of a list."""
@@ -116,14 +136,18 @@ class WordHashes:
     """The words of documents, which all lists match.
 
     lower, orth: (N,) hashes of the words. ends: (N,) one past the last token of each token's
-    document. matches: starts and numbers of tokens regardless of case, by list.
+    document. matches: see `_Matcher.find`, by list.
     """
 
-    def __init__(self, docs: Sequence[Doc]) -> None:
-        self.lower, self.orth = np.ascontiguousarray(read_attributes(docs, [LOWER, ORTH]).T)
-        lengths = doc_lengths(docs)
+    def __init__(self, lower_and_orth: NDArray[np.uint64], lengths: NDArray[np.int32]) -> None:
+        """lower_and_orth: (N, 2). lengths: numbers of tokens of the documents."""
+        self.lower, self.orth = np.ascontiguousarray(lower_and_orth.T)
         self.ends = np.repeat(lengths.cumsum(), lengths)
-        self.matches: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        self.matches: dict[str, tuple[NDArray[np.int64], NDArray[np.int64], int]] = {}
+
+    @classmethod
+    def of(cls, docs: Sequence[Doc]) -> WordHashes:
+        return cls(read_attributes(docs, [LOWER, ORTH]), doc_lengths(docs))
 
 
 class _Matcher:
@@ -133,8 +157,9 @@ class _Matcher:
         self._text = text
         self._with_case: _Hashes | None = None
         flat, lengths = _hash_words(text, lower=True)
+        self.longest = int(lengths.max(initial=0))
         firsts, keys = lengths.cumsum() - lengths, np.zeros(len(lengths), dtype="uint64")
-        for n in range(int(lengths.max(initial=0))):
+        for n in range(self.longest):
             longer = np.flatnonzero(lengths > n)
             at = firsts[longer] + n
             # The beginning that ends at a word takes the word's place.
@@ -154,9 +179,12 @@ class _Matcher:
 
     def find(
         self, words: NDArray[np.uint64], ends: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return starts and numbers of tokens of all matches. words, ends: see `WordHashes`."""
-        starts, sizes = [np.zeros(0, "int64")], [np.zeros(0, "int64")]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+        """Return starts and numbers of tokens of all matches. words, ends: see `WordHashes`.
+
+        Also returns the first beginning of a phrase that reaches the end of its document.
+        """
+        starts, sizes, first_open = [np.zeros(0, "int64")], [np.zeros(0, "int64")], len(words)
         at, keys, n = np.arange(len(words)), np.zeros(len(words), dtype="uint64"), 0
         while len(at):
             keys = _extend(keys, words[at + n])
@@ -167,8 +195,9 @@ class _Matcher:
             starts.append(at[self._is_end[rows]])
             sizes.append(np.full(len(starts[-1]), n))
             inside = at + n < ends[at]
+            first_open = min([first_open, *at[~inside][:1].tolist()])
             at, keys = at[inside], keys[inside]
-        return np.concatenate(starts), np.concatenate(sizes)
+        return np.concatenate(starts), np.concatenate(sizes), first_open
 
 
 class _Hashes:

@@ -273,7 +273,7 @@ def _find_phrases(path: Path, label: str, nlp: Language) -> Find:
     gazetteers = Gazetteers({label: phrases})
 
     def find(docs: Sequence[Doc]) -> list[DocVotes | None]:
-        places = gazetteers.find(label, WordHashes(docs)) if docs else np.zeros(0)
+        places = gazetteers.find(label, WordHashes.of(docs)) if docs else np.zeros(0)
         found: list[DocVotes | None] = []
         for first, last in doc_bounds(docs):
             of_doc = places[first:last]

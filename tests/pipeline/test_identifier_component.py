@@ -32,8 +32,10 @@ def nlp(request: Any) -> Language:
     split = {"nlp": {"tokenizer": {"@tokenizers": "spacy-bcrf.SplitTokenizer.v1"}}}
     nlp = spacy.blank("en", config=split if request.param else {})
     nlp.add_pipe("bcrf_identifiers", config={"regions": ["GB"]})
-    templates = ["lower[-1..1]", "ent_type[-1..1]"]
+    templates = ["lower[-1..1]", "ent_type[-1..1]", "gazetteer.names[-1..1]"]
+    lists = {"names": ["ann lee", "Lee", "lee . example", "Bob Ray", ", Bob", "Tel . 0161", "exp"]}
     model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": templates}
+    model["gazetteers"] = lists
     nlp.add_pipe("bcrf_ner", config={"model": model | {"objective": "crf"}})
     find: Any = nlp.get_pipe("bcrf_identifiers")
     examples = [Example(find(nlp.make_doc(text)), gold(nlp, text)) for text in TEXTS]

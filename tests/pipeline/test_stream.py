@@ -26,6 +26,12 @@ RECALL = {"promise": "recall", "labels": LABELS, "thresholds": (0.2, 0.3)}
 MINIMUM = (0.3, 0.4)
 PRECISION = {"promise": "precision", "labels": LABELS, "thresholds": MINIMUM, "temperature": 1.5}
 MORE_PRECISE = {**PRECISION, "temperature": 1.0}
+OVERLAPS = ["Bank of York", "of York", "York and Co", "Lee Lee", "a a", "a b a a", "b", "in the a"]
+PHRASES = {
+    **LINEAR,
+    "templates": ["w[-1..1]", "gazetteer.x[-1..1]", "exact.x[0]|gazetteer.y[1]", "partial.y[0]"],
+    "gazetteers": {"x": OVERLAPS, "y": ["ann", "Bob and\tco", "a a a", "e . d c b", "LEE met"]},
+}
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "ner": ("bcrf_ner", {}),
     "ner BIO": ("bcrf_ner", {"scheme": "BIO"}),
@@ -37,6 +43,9 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "ner f by label": ("bcrf_ner", {"model": FOR_F, "threshold": {"PER": 0.15, "LOC": 0.3}}),
     "ner f precision": ("bcrf_ner", {"model": FOR_F, "threshold": 0.15, "control": MORE_PRECISE}),
     "ner f recall": ("bcrf_ner", {"model": FOR_F, "threshold": 0.3, "control": RECALL}),
+    "ner phrases": ("bcrf_ner", {"model": PHRASES}),
+    "ner phrases recall": ("bcrf_ner", {"model": PHRASES, "control": RECALL}),
+    "tagger phrases": ("bcrf_tagger", {"model": {**PHRASES, "decoder": "viterbi"}}),
     "spans f": ("bcrf_spans", {"model": FOR_F, "threshold": 0.15}),
     "spans f layers": ("bcrf_spans", {"model": FOR_F, "threshold": 0.1, "layers": 2}),
     "chunker": ("bcrf_chunker", {"model": LINEAR}),
@@ -211,9 +220,10 @@ def test_max_lag_keeps_the_promise() -> None:
             assert (p >= np.array(MINIMUM)[labels] - TOLERANCE).all()
 
 
-def test_annotated_documents() -> None:
-    """Sentence starts of earlier components count, as in the whole document."""
-    nlp = pipeline("ner")
+@pytest.mark.parametrize("kind", ["ner", "ner phrases"])
+def test_annotated_documents(kind: str) -> None:
+    """Sentence starts of earlier components count, as in the whole document, and so do phrases."""
+    nlp = pipeline(kind)
     nlp.add_pipe("sentencizer", before="x") if "sentencizer" not in nlp.pipe_names else None
     try:
         doc = nlp.get_pipe("sentencizer")(nlp.make_doc(draw(random.Random(1), 60)))

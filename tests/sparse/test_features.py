@@ -136,9 +136,9 @@ def test_a_missing_extension_is_named():
 
 def test_a_gazetteer_finds_the_longest_phrases():
     doc = make_doc(["Ab", "12", "b", "IL-2", "x1", "B", "A", "12"])
-    assert GAZETTEERS.find("names", WordHashes([doc])).tolist() == [0, 1, 2, 3, 0, 1, 2, -1]
+    assert GAZETTEERS.find("names", WordHashes.of([doc])).tolist() == [0, 1, 2, 3, 0, 1, 2, -1]
     other = Doc(English().vocab, words=["il-2"])
-    assert GAZETTEERS.find("names", WordHashes([other])).tolist() == [3]
+    assert GAZETTEERS.find("names", WordHashes.of([other])).tolist() == [3]
 
 
 def test_a_gazetteer_from_a_file(tmp_path):

@@ -41,10 +41,36 @@ def test_matches_equal_those_of_all_spans(exact):
         words = rng.choices(alphabet, k=rng.randint(0, 15))
         more = rng.choices(alphabet, k=rng.randint(0, 5))
         docs = [Doc(NLP.vocab, words=part) for part in (words, [], more)]
-        found = Gazetteers({"x": phrases}).find("x", WordHashes(docs), exact)
+        found = Gazetteers({"x": phrases}).find("x", WordHashes.of(docs), exact)
         # No match crosses the end of a document.
         right = matches(phrases, words, exact) + matches(phrases, more, exact)
         assert [PLACES[k] if k >= 0 else "" for k in found] == right
+
+
+def test_no_later_word_changes_final_places():
+    """The places of a beginning are final at a cut, also in a chain of phrases without an end."""
+    rng, n_final = random.Random(4), 0
+    for _ in range(200):
+        phrases = [" ".join(rng.choices("abc", k=rng.randint(1, 4))) for _ in range(4)]
+        lists = Gazetteers({"x": phrases, "y": [*phrases[2:], "a b"]})
+        words = rng.choices("abcd" if rng.random() < 0.8 else "aab", k=40)
+        doc, beginning = Doc(NLP.vocab, words=words), Doc(NLP.vocab, words=words[:20])
+        places = []
+        for each in (beginning, doc):
+            hashes = WordHashes.of([each])
+            found = [lists.find(name, hashes, k) for name in ("x", "y") for k in (False, True)]
+            places.append(np.stack(found))
+            if each is beginning:
+                cuts = np.array(sorted(rng.sample(range(1, 21), 10)))
+                end = lists.count_final(hashes, places[0], cuts)
+        assert end in (0, *cuts) and (places[0][:, :end] == places[1][:, :end]).all()
+        rest = WordHashes.of([Doc(NLP.vocab, words=words[end:])])
+        assert (lists.find("x", rest) == places[1][0, end:]).all()
+        n_final += end
+    assert n_final > 200 * 10
+    lists, hashes = Gazetteers({"x": ["a a", "a a a"]}), WordHashes.of([NLP.make_doc("a " * 100)])
+    places = lists.find("x", hashes)[None]
+    assert lists.count_final(hashes, places, np.arange(1, 101)) >= 88
 
 
 SYMBOLS = [name for name in IDS if name]
@@ -53,9 +79,11 @@ SYMBOLS = [name for name in IDS if name]
 @pytest.mark.parametrize("exact", [False, True])
 def test_words_that_are_symbols_of_spacy_match(exact):
     lists = Gazetteers({"x": ["Mark Twain", "number nine", *SYMBOLS]})
-    found = lists.find("x", WordHashes([Doc(NLP.vocab, words=[name]) for name in SYMBOLS]), exact)
+    found = lists.find(
+        "x", WordHashes.of([Doc(NLP.vocab, words=[name]) for name in SYMBOLS]), exact
+    )
     assert (found == PLACES.index("U")).all()
-    words = WordHashes(
+    words = WordHashes.of(
         [Doc(NLP.vocab, words=["Mark", "Twain", "and", "number", "nine", "met", "MARK"])]
     )
     alone = -1 if exact else 3  # "mark" is a symbol, "MARK" is none
@@ -125,7 +153,7 @@ def test_matchers_are_small():
     lists = Gazetteers({"x": phrases})
     tracemalloc.start()
     for exact in (False, True):
-        lists.find("x", WordHashes([NLP.make_doc("a")]), exact)
+        lists.find("x", WordHashes.of([NLP.make_doc("a")]), exact)
     list(lists.find_partial("x", "a"))
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
