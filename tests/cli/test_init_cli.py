@@ -24,10 +24,10 @@ def run(*arguments):
 
 
 def inspect(n=3, ents=True, tags=False):
-    found = Inspection()
+    found, vocab = Inspection(), Vocab()
     for _ in range(n):
         doc = Doc(
-            spacy.blank("en").vocab,
+            vocab,
             words=["Anna", "sleeps"],
             ents=["B-PER", "O"] if ents else None,
             tags=["N", "V"] if tags else None,
