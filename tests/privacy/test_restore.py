@@ -90,10 +90,11 @@ def test_bent_placeholders_are_found_and_unknown_ones_stay():
 def test_a_vault_is_a_private_file(tmp_path):
     vault, path = Vault(), tmp_path / "vault.json"
     number("Ann Lee 東 Lee", ["Ann Lee"], vault)
-    path.write_text("old")
-    path.chmod(0o644)
-    vault.save(path)
-    assert path.stat().st_mode & 0o777 == 0o600 and [*tmp_path.iterdir()] == [path]
+    for mode in (None, 0o644):
+        if mode:
+            path.chmod(mode)
+        vault.save(path)
+        assert path.stat().st_mode & 0o777 == 0o600 and [*tmp_path.iterdir()] == [path]
     loaded = Vault.load(path)
     assert repr(loaded) == repr(vault) == f"vault {vault.id} of 1 PERSON"
     assert restore("[PERSON_1.2]", loaded).text == "Lee"
