@@ -332,7 +332,7 @@ def test_lists_beside_the_spans_that_are_no_entities(tmp_path, name, more):
         ("[" * 100_000, "no JSON", "no JSON that can be read: nested too deep"),
         ('{"text": ' + "1" * 5000, "no JSON", "no JSON that can be read: "),
         ('"a"', "no object", 'expected an object, got "a"'),
-        ({"spans": []}, "no text", 'no "text" and no "tokens"'),
+        ({"raw": "a"}, "no text", 'no "tokens"; expected "text" with a string; found ["raw"]'),
         ({"text": ""}, "empty", '"text" is empty'),
         (
             {"text": "a", "entities": [[0, 1, "PER"]], "label": [[0, 1, "LOC"]]},

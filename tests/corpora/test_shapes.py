@@ -157,6 +157,7 @@ def test_texts_of_other_tools(tmp_path, record, indent):
         ({"entities": {"start": [0], "end": [3], "label": []}}, "lists of different lengths"),
         ({"my_spans": '[[0, 3, "PER"]]'}, '"my_spans" is not read'),
         ({"iob": "B-PER O"}, '"iob" is not read'),
+        ({"word_labels": "B-PER,O,O"}, '"word_labels" is not read'),
         ({"x": {"y": {"start": 0, "end": 3}}}, '"x.y" is not read'),
         ({"meta": {"entities": [{"start": 0, "end": 3, "label": "PER"}]}}, '"meta" is not read'),
         ({"tokens": ["Ada"], "fine_tags": [1]}, '"fine_tags" is not read'),
@@ -340,7 +341,7 @@ def test_a_malformed_row_of_csv_leaves_out_its_sentence(tmp_path):
         ("tokens,ner_tags\n\"['Ada' 'left']\",\"['B-PER' 'O']\"\n", '"tokens" must be a list'),
         ("text,label\nI like it,positive\n", '"label" is not read'),
         ("name,age\nAda,36\n", "no column text, tokens, or word and tag among name, age"),
-        ("Word;Tag\nAda;O\n", "among word;tag; expected a header, and commas"),
+        ("Word^Tag\nAda^O\n", r"among word\^tag; expected a header, and a comma, ;, \| or tab"),
         ('text,label\n"Ada,x\n', "no CSV: unexpected end of data"),
     ],
 )

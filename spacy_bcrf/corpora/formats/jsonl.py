@@ -164,7 +164,9 @@ def _read_text(fields: dict[str, Any]) -> tuple[str | None, list[str] | None]:
     text = fields.get("text")
     if text is None and tokens is None:
         null = " (it is null)" if "text" in fields else ""
-        raise Problem("no text", f'no "text"{null} and no "tokens"; expected "text" with a string')
+        found = f"; found {json.dumps([*fields])[:60]}" * bool(fields)
+        expected = f'expected "text" with a string{found}'
+        raise Problem("no text", f'no "text"{null} and no "tokens"; {expected}')
     if text is not None:
         text = _check_string(text, '"text"')
     if tokens is None:

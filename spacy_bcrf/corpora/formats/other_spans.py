@@ -162,8 +162,12 @@ def parse_value(text: str, n_tokens: int = 0) -> Any:
                 return json.loads(json.dumps(parse(text)))
             except (TypeError, ValueError, SyntaxError, RecursionError, MemoryError):
                 continue
-    words = text.split()
+    words = _split(text)
     return words if words and len(words) == n_tokens and are_tags(words) else text or None
+
+
+def _split(text: str) -> list[str]:
+    return re.findall(r"[^\s,;|]+", text)
 
 
 def _is_of_lists(value: dict[str, Any]) -> bool:
@@ -234,7 +238,7 @@ def _check_unread(fields: dict[str, Any], known: Sequence[str]) -> None:
 def _find_hidden(key: str, value: Any) -> str | None:
     """Return the path of objects, lists or entity tags in a value, None without any."""
     if isinstance(value, str):
-        parsed, words = parse_value(value), value.split() if "O" in value else []
+        parsed, words = parse_value(value), _split(value) if "O" in value else []
         if "O" in words and are_tags(words):
             return key
         return None if isinstance(parsed, str | None) else _find_hidden(key, parsed)
