@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .potentials import Constraints, Potentials, join_ranges
 from .search import viterbi
 from .span_posteriors import SpanTags
-from .vote_places import SILENT, UNSEEN, Places, add_known, compress, find_places
+from .vote_places import SILENT, UNSEEN, Places, add_known, compress, count_repeats, find_places
 from .votes import PRIORS, Floats, Ints, Votes
 
 
@@ -303,18 +303,26 @@ class _Fit:
         gaps = (met - expected)[upper] ** 2 / expected[upper].clip(min=1)
         return not len(gaps) or float(np.sqrt(gaps.mean())) < self.priors.misfit
 
+    def has_lists(self, one: _Parameters, places: Places, words: NDArray[np.uint64]) -> bool:
+        """Return whether a source votes for phrases, as a list or a rule does.
+
+        Its votes at further places of a phrase are more than its coverage says: they are no draws.
+        """
+        n, shares = count_repeats(places, words)
+        usual = one.coverage.max(axis=1)
+        gaps = (shares - usual) * np.sqrt(n / (usual * (1 - usual)))
+        return bool((gaps > self.priors.misfit).any())
+
 
 @dataclass(frozen=True)
 class PlaceModel:
-    """A mixture of parameters with weights. n_true: expected number of entities of the fit.
-    threshold: of probability, from which an entity raises the expected F. constraints, tags: of the
-    labels."""
+    """A mixture of parameters with weights. threshold: of probability, from which an entity raises
+    the expected F. constraints, tags: of the labels."""
 
     parameters: list[_Parameters]
     weights: Floats
     tags: SpanTags
     constraints: Constraints
-    n_true: float
     threshold: float = 0.5
 
     def probabilities(self, places: Places) -> Floats:
@@ -389,11 +397,13 @@ def fit_places(
     tags: SpanTags,
     constraints: Constraints,
     known: NDArray[np.int32] | None = None,
+    words: NDArray[np.uint64] | None = None,
     priors: PlacePriors = PLACE_PRIORS,
 ) -> PlaceModel | None:
     """Estimate sources that are independent; None where they are not.
 
-    votes, tags, constraints, known: see `fit_votes`. Each mean precision of `priors` has its own
+    votes, tags, constraints, known: see `fit_votes`. words: hashes of the tokens (N,), which tell
+    whether sources vote for phrases instead of places. Each mean precision of `priors` has its own
     estimate; the weights of the mixture are their probabilities.
     """
     places = find_places(votes)
@@ -405,14 +415,15 @@ def fit_places(
     scores = np.array([score for _, score in found])
     weights = np.exp(scores - scores.max())
     weights /= weights.sum()
-    if not fit.is_independent(found[int(weights.argmax())][0]):
+    best = found[int(weights.argmax())][0]
+    if not fit.is_independent(best) or (words is not None and fit.has_lists(best, places, words)):
         return None
     kept = np.flatnonzero(weights > 0.02)
     parameters, weights = [found[i][0] for i in kept], weights[kept] / weights[kept].sum()
     n_true = sum(w * one.n_true.sum() for w, one in zip(weights, parameters, strict=True))
-    model = PlaceModel(parameters, weights, tags, constraints, float(n_true))
+    model = PlaceModel(parameters, weights, tags, constraints)
     p = model.probabilities(fit.places)
-    return replace(model, threshold=_find_threshold(p, fit.places, model.n_true))
+    return replace(model, threshold=_find_threshold(p, fit.places, float(n_true)))
 
 
 def _find_threshold(p: Floats, places: Places, n_true: float) -> float:

@@ -44,9 +44,7 @@ def find_places(votes: Sequence[Votes]) -> Places:
     place = np.append(True, first[1:] >= reached[:-1]).cumsum()[: len(first)] - 1
     place = _split(place, first, last, row, source)
     n = int(place.max(initial=-1)) + 1
-    low, high = np.full(n, np.iinfo("int64").max), np.zeros(n, dtype="int64")
-    np.minimum.at(low, place, first)
-    np.maximum.at(high, place, last)
+    low, high = _find_bounds(place, first, last, n)
     symbol = np.full((n, n_sources), SILENT)
     for s, of_source in enumerate(votes):
         looked = np.append(0, of_source.looked.cumsum())
@@ -90,6 +88,42 @@ def _split(place: Ints, first: Ints, last: Ints, row: Ints, source: Ints) -> Int
                 leaders.append((r, set(voters[r]), number))
             place[r] = number
     return place
+
+
+def count_repeats(places: Places, words: NDArray[np.uint64]) -> tuple[Ints, Floats]:
+    """Return how many phrases a source votes for that recur (S,), and at which share of their
+    further places it does.
+
+    words: hashes of the tokens (N,). A list of phrases votes at all of them.
+    """
+    n, factor = len(places.n_equal), np.uint64(0x9E3779B97F4A7C15)
+    low, high = _find_bounds(places.place, places.starts, places.ends, n)
+    powers = np.full(int((high - low).max(initial=0)) + 1, factor)
+    powers[0] = 1
+    powers = powers.cumprod()
+    key = np.zeros(n, dtype="uint64")
+    for i in range(len(powers) - 1):
+        at = np.flatnonzero(low + i < high)
+        key[at] += words[low[at] + i] * powers[high[at] - low[at] - i]
+    phrase = np.unique(key, return_inverse=True)[1].ravel()
+    counts, shares = [], []
+    for symbols in places.symbol.T:
+        n_looked, n_voted = (
+            np.bincount(phrase[mask], minlength=n) for mask in (symbols > UNSEEN, symbols >= 0)
+        )
+        recurs = (n_looked > 1) & (n_voted > 0)
+        further = (n_voted[recurs] - 1) / (n_looked[recurs] - 1)
+        counts.append(int(recurs.sum()))
+        shares.append(float(further.sum()) / max(counts[-1], 1))
+    return np.array(counts), np.array(shares)
+
+
+def _find_bounds(place: Ints, starts: Ints, ends: Ints, n: int) -> tuple[Ints, Ints]:
+    """Return the first token of places (P,), and one past their last."""
+    low, high = np.full(n, np.iinfo("int64").max), np.zeros(n, dtype="int64")
+    np.minimum.at(low, place, starts)
+    np.maximum.at(high, place, ends)
+    return low, high
 
 
 def add_known(

@@ -15,10 +15,6 @@ from .copies import Groups, find_groups
 from .repeats import Repeats
 from .vote_shards import SCHEME, VoteShard, VoteShards
 
-GAIN = 0.05
-"""The model of independent sources decides only if its expected F is larger than that of the spans
-with most votes by this, and than that of each source: it may be wrong, and they are never far off.
-Chosen in simulations (`experiments.simulated_sources`)."""
 MAX_FIT = 300_000
 """Number of tokens that the model is fitted on, about: of all documents, or of some by the hash of
 their texts, so that the size of shards makes no difference."""
@@ -30,8 +26,7 @@ class Merger:
     both. The repeats are the last source, and the last group.
 
     places: the model of independent sources, which decides if the groups are independent. best: the
-    group with the largest expected F. voters: groups whose spans with most votes are the entities,
-    None if a model decides.
+    group with the largest expected F. by_votes: whether the spans with most votes are the entities.
     """
 
     groups: Groups
@@ -41,7 +36,7 @@ class Merger:
     labels: Sequence[str]
     model: VoteModel
     best: int = 0
-    voters: list[int] | None = None
+    by_votes: bool = False
 
     @property
     def of_source(self) -> NDArray[np.int64]:
@@ -62,35 +57,22 @@ class Merger:
 
     def decode(self, votes: Sequence[Votes], chain: Potentials) -> NDArray[np.int32]:
         """Return the best labelings (N,). chain: `posterior` of the votes."""
-        if self.voters is not None:
-            repeats = votes[len(self.groups.members) :]
-            chosen = [*(votes[i] for i in self.voters), *repeats]
-            return encode_spans(take_plurality(chosen), len(chain.unary), len(self.labels))
+        if self.by_votes:
+            return encode_spans(take_plurality(votes), len(chain.unary), len(self.labels))
         return viterbi(chain)[0] if self.places is None else self.places.decode(chain)
 
     def choose(self, votes: Sequence[Votes], lengths: NDArray[np.int32]) -> None:
-        """Set `best`, and `voters` if the model does not raise the expected F by `GAIN`."""
+        """Set `best`, and `by_votes` for two independent groups: no vote tells which is better."""
         chain, tags = self.posterior(votes, lengths), SCHEME.span_tags(self.labels)
-        if self.places is None:
-            n_true = CRF().marginals(chain).unary[:, [*tags.first, *tags.single]].sum()
-        else:
-            n_true = self.places.n_true
-
-        def expect(found: Spans) -> float:
+        n_true = CRF().marginals(chain).unary[:, [*tags.first, *tags.single]].sum()
+        expected = []
+        for of_group in votes:
+            found = take_plurality([of_group])
             at = np.array(sorted(found), dtype="int64").reshape(-1, 3).T
             right = span_posteriors(chain, tags, *at).sum()
-            return float(2 * right / max(len(found) + n_true, 1))
-
-        alone = [expect(take_plurality([of_group])) for of_group in votes]
-        self.best = int(np.argmax(alone))
-        if self.places is None:
-            return
-        model = expect(set(find_spans(self.places.decode(chain), lengths)))
-        plurality = expect(take_plurality(votes))
-        if alone[self.best] > max(model, plurality):
-            self.voters = [self.best]
-        elif plurality > model - GAIN:
-            self.voters = list(range(len(votes)))
+            expected.append(float(2 * right / max(len(found) + n_true, 1)))
+        self.best = int(np.argmax(expected))
+        self.by_votes = self.places is not None and len(votes) == 2
 
     def add_repeats(self, shard: VoteShard) -> tuple[list[Votes], list[Votes]]:
         """Return the votes of sources, and of groups, with the repeats as a further source."""
@@ -157,7 +139,8 @@ def fit_merger(shards: VoteShards, labels: Sequence[str]) -> Merger:
     model = fit(of_groups)
     # Near-copies meet more often than independent sources, wherever they do.
     alike = model.correlations - np.eye(len(of_groups)) >= PRIORS.near_copy
-    places = None if alike.any() else fit_places(of_groups, tags, constraints, known)
+    words = np.concatenate([doc.to_array("ORTH") for part in parts for doc in part.docs])
+    places = None if alike.any() else fit_places(of_groups, tags, constraints, known, words)
     merger = Merger(groups, model, places, Repeats(), labels, model)
     merger.choose(of_groups, lengths)
     best = [
