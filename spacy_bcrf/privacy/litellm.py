@@ -85,6 +85,14 @@ class _Change:
 class _Guardrail(_Base):
     """Hooks that change the texts of answers, by what `_choose` returns for the request."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Define the hooks in each class: LiteLLM passes by a hook that a class inherits."""
+        super().__init_subclass__(**options)
+        for base in cls.__mro__[1 : cls.__mro__.index(_Guardrail) + 1]:
+            for name, hook in vars(base).items():
+                if name.endswith("_hook") and name not in vars(cls):
+                    setattr(cls, name, hook)
+
     @abstractmethod
     def _choose(self, data: dict[str, Any]) -> _Change | None:
         """Return the change of a request's answer, None for none."""

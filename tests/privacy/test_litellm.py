@@ -66,6 +66,17 @@ def guardrail(monkeypatch, nlp):
     return BCRFGuardrail(lambda: RedactionStream(nlp, threshold=0.3), guardrail_name="bcrf")
 
 
+def test_each_class_has_its_own_hooks(guardrail):
+    """A proxy of LiteLLM calls a hook only if `vars(type(callback))` has it."""
+    from spacy_bcrf.privacy.litellm import BCRFGuardrail, BCRFRoundTrip
+
+    answers = {"async_post_call_success_hook", "async_post_call_streaming_iterator_hook"}
+    for each in (BCRFGuardrail, type("Own", (BCRFGuardrail,), {})):
+        assert answers <= vars(each).keys() and "async_pre_call_hook" not in vars(each)
+    for each in (BCRFRoundTrip, type("Own", (BCRFRoundTrip,), {})):
+        assert answers | {"async_pre_call_hook"} <= vars(each).keys()
+
+
 @pytest.mark.parametrize("is_cut_off", [False, True])
 def test_streamed_answer(guardrail, is_cut_off):
     chunks = [make_chunk(part) for part in PARTS]
