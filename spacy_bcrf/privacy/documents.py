@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -48,16 +49,12 @@ def read_document(source: str, kind: str = "", fields: Fields = None, head: str 
 def _open(nodes: Iterable[Node]) -> Iterator[Node]:
     """Yield nodes. Those with JSON become the nodes of its strings."""
     for node in nodes:
-        inner: list[Node] = []
         if node.text.lstrip()[:1] in ("{", "["):
-            try:
+            with suppress(ValueError):
                 inner = list(_find_json(node.text, None))
-            except ValueError:
-                inner = []
-        if inner:
-            yield from (each.within(node) for each in inner)
-        else:
-            yield node
+                yield from (each.within(node) for each in inner)
+                continue
+        yield node
 
 
 def _find_json(source: str, fields: Fields) -> Iterator[Node]:
@@ -171,7 +168,7 @@ def _find_lines(source: str, fields: Fields) -> Iterator[Node]:
         for at in (match.start() for match in islice(starts, MAX_STARTS)):
             tail = Node(at, last, source[at:last])
             inner = list(_open([tail]))
-            if inner[0].start > at:
+            if not inner or inner[0].start > at:
                 if start < at:
                     yield Node(start, at, source[start:at])
                 yield from inner

@@ -163,4 +163,4 @@ class _Reader(HTMLParser):
         self._add("!")
 
     def unknown_decl(self, data: str) -> None:
-        self._add("!", data)
+        self._add("!", data.removeprefix("CDATA[") if data.startswith("CDATA[") else "")

@@ -1,7 +1,7 @@
 """The texts of Markdown: its marks, links and tags stay."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from .html_texts import escape_address, read_attributes
@@ -27,11 +27,14 @@ _MARKS = re.compile(
     | \]\(\s*{_target(1)}\s*\)
     | ^[ ]{{0,3}}\[(?!\^)(?P<label>[^\]\n]+)\]:\s*{_target(2)}[ \t]*\r?$
     | ^[ \t]*(?:\#{{1,6}}(?=\s)|[-*+][ \t]+(?:\[[ xX]\][ \t])?|\d{{1,9}}[.)](?=[ \t])|>[ \t]?)
+    | (?:\\|[ \t]+)?\r?\n
     | ^[ \t|]*[-=:_*]{{2}}[-=:_*| \t]*\r?$
     | (?<!\\)(?: !?\[ | \] | \*+ | ~~ | (?<!\w)_+ | (?:(?<!_)|(?<=\\_))_+(?!\w) | \| )
     """,
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
+SCHEME = "x-redacted:"
+"""What makes a placeholder an address in angle brackets: `<x-redacted:%5BEMAIL%5D>`."""
 _UNIT = re.compile(r"\\[!-/:-@\[-`{-~]|.", re.DOTALL)
 _SPECIAL = re.compile(r"[\[\]#*`<>|~]")
 
@@ -39,35 +42,68 @@ _SPECIAL = re.compile(r"[\[\]#*`<>|~]")
 def find_markdown(source: str) -> Iterator[Node]:
     """Yield the texts between marks, which a model reads together, and then addresses and titles.
 
-    A text with a mark in the middle, such as bold letters, is one text of two nodes.
+    A text with a mark in the middle, such as bold letters, is one text of two nodes. The label of a
+    link is one text with its definition.
     """
     others: list[Node] = []
-    at, before = 0, ""
-    for mark in _MARKS.finditer(source):
+    marks = list(_MARKS.finditer(source))
+    labels = {_fold(mark["label"]) for mark in marks if mark["label"]}
+    at, before, last = 0, "", ""
+    for mark in marks:
         if at < mark.start():
-            text = decode(source, at, mark.start(), _UNIT, lambda unit: unit[-1])
-            yield replace(text, escape_new=_escape, before=before)
-        at, before = mark.end(), " " * (mark[0] in _APART)
-        for name, start, end in _find_groups(mark):
-            kind = name.rstrip("12")
-            node = Node(start, end, source[start:end], escape_new=_ESCAPES[kind], before=" ")
+            names = labels if last == "[" else ()
+            yield _read_text(source, at, mark.start(), before, names)
+            before = ""
+        at, last = mark.end(), mark[0][-1:]
+        before += mark[0].lstrip("\\") if last == "\n" else " " * (mark[0] in _APART)
+        for kind, start, end in _find_groups(mark):
+            text = source[start:end]
+            node = Node(start, end, text, escape_new=_ESCAPES[kind], before=before or " ")
+            if kind == "label":
+                node.name = _fold(text)
+            if kind == "address":
+                node.scheme = SCHEME
             if kind in ("code", "fenced", "label"):
                 yield node
+                before = ""
             else:
-                others.append(replace(node, before=None))
+                # A replacement must not take one of two parentheses.
+                parts = re.finditer(r"[^()]+" if kind == "target" else ".+", text, re.DOTALL)
+                others += (
+                    replace(
+                        node,
+                        start=start + part.start(),
+                        end=start + part.end(),
+                        text=part[0],
+                        before="" if part.start() else None,
+                    )
+                    for part in parts
+                )
         if mark["tag"]:
             others += read_attributes(source, *mark.span())
     if at < len(source):
-        text = decode(source, at, len(source), _UNIT, lambda unit: unit[-1])
-        yield replace(text, escape_new=_escape, before=before)
+        yield _read_text(source, at, len(source), before)
     yield from others
 
 
+def _read_text(
+    source: str, start: int, end: int, before: str, labels: Collection[str] = ()
+) -> Node:
+    """Return the text between marks. labels: the label that it may be."""
+    node = decode(source, start, end, _UNIT, lambda unit: unit[-1])
+    name = _fold(source[start:end])
+    return replace(node, escape_new=_escape, before=before, name=name if name in labels else "")
+
+
+def _fold(label: str) -> str:
+    return " ".join(label.casefold().split())
+
+
 def _find_groups(mark: re.Match[str]) -> Iterator[tuple[str, int, int]]:
-    """Yield name, start and end of the texts in a mark."""
+    """Yield kind, start and end of the texts in a mark."""
     for name, value in mark.groupdict().items():
-        if value and name.rstrip("12") in _ESCAPES:
-            yield name, *mark.span(name)
+        if value and (kind := name.rstrip("12")) in _ESCAPES:
+            yield kind, *mark.span(name)
 
 
 def _escape(text: str) -> str:

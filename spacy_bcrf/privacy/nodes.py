@@ -13,6 +13,7 @@ from typing import NamedTuple
 Bounds = tuple[int, int]
 Write = Callable[[str], str]
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+_SCHEME = re.compile(r"[a-zA-Z][-+.\w]*:")
 _BOUND = -2
 """What an edit has in place of a number, if it begins or ends a cell."""
 
@@ -31,9 +32,10 @@ class Node:
 
     start, end: its place. text: decoded. places: place of each character and of the end, None if
     the source has the text as it is. escape: encodes a text of the source. escape_new: encodes a
-    replacement, by default as `escape`. quote: what stands around a text that changes. cell: of a
-    table, which has the text without quotes. before: what separates it from the last node, None if
-    a model reads it apart.
+    replacement, by default as `escape`. quote: what stands around a text that changes. scheme: what
+    stands before a changed address that would be none. cell: of a table, which has the text without
+    quotes. name: texts with the same one stay equal, such as labels of links. before: what
+    separates it from the last node, None if a model reads it apart.
     """
 
     start: int
@@ -43,7 +45,9 @@ class Node:
     escape: Write = str
     escape_new: Write | None = None
     quote: str = ""
+    scheme: str = ""
     cell: Cell | None = None
+    name: str = ""
     before: str | None = None
 
     def place(self, i: int) -> int:
@@ -117,7 +121,7 @@ class Document:
     @property
     def is_plain(self) -> bool:
         """Whether the source is one text, without a format."""
-        return len(self._nodes) == 1 and self._nodes[0].text == self.source and not self.mark
+        return self._nodes == [Node(0, len(self.source), self.source)] and not self.mark
 
     @property
     def markup(self) -> str:
@@ -140,6 +144,15 @@ class Document:
             if part := self.text[a:b].strip():
                 a = self.text.index(part, a)
                 yield a, a + len(part)
+
+    @cached_property
+    def names(self) -> list[list[Bounds]]:
+        """The places of texts that must stay equal, by their name."""
+        found: dict[str, list[Bounds]] = {}
+        for node, start in zip(self._nodes, self._starts, strict=True):
+            if node.name:
+                found.setdefault(node.name, []).append((start, start + len(node.text)))
+        return [*found.values()]
 
     def find(self, start: int, end: int) -> Iterator[Bounds]:
         """Yield the places in the text of what is between two places of the source."""
@@ -169,6 +182,7 @@ class Document:
         """
         edits: list[tuple[int, int, str, int]] = []
         quoted: dict[int, Node] = {}
+        schemes: dict[int, str] = {}
         cells: set[Cell] = set()  # that get quotes
         n_places = 0
         for k, (start, end, new) in enumerate(replaced):
@@ -180,10 +194,15 @@ class Document:
             n_places = k + 1
             if node.quote:
                 quoted[i] = node
+            # A mail address has no scheme. Other addresses need theirs.
+            is_start = place[0] == node.start and not _SCHEME.match(edits[-1][2])
+            if node.scheme and "%" in edits[-1][2] and (is_start or ":" not in node.text):
+                schemes[node.start] = node.scheme
             if node.cell and not set(node.cell.signs).isdisjoint(edits[-1][2]):
                 cells.add(node.cell)
         for node in quoted.values():
             edits += [(at, at, node.quote, -1) for at in (node.start, node.end)]
+        edits += [(at, at, scheme, -1) for at, scheme in schemes.items()]
         edits += [(at, at, '"', _BOUND) for cell in cells for at in cell[:2]]
         parts, at, length = [self.mark], 0, len(self.mark)
         places = [(0, 0)] * n_places

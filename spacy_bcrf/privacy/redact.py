@@ -243,7 +243,7 @@ def replace_texts(
         placeholders = replacer.vault.find(document.source)
         places = [place for one in placeholders for place in document.find(one.start, one.end)]
         regions += [Region(start, end, LITERAL, 1.0) for start, end in places]
-    regions = _cut(document, merge_regions(regions))
+    regions = _replace_names(document, _cut(document, merge_regions(regions)))
     while (more := _cut(document, add_literals(text, regions, replacer))) != regions:
         regions = more
     new, replaced = replace_regions(text, regions, replacer)
@@ -262,6 +262,17 @@ def _cut(document: Document, regions: Iterable[Region]) -> list[Region]:
         for one in regions
         for start, end in document.cut(one.start, one.end)
     ]
+
+
+def _replace_names(document: Document, regions: list[Region]) -> list[Region]:
+    """Replace all texts that must stay equal, from end to end, if a region touches one."""
+    for places in document.names:
+        touched = [x for x in regions if any(x.start < b and a < x.end for a, b in places)]
+        if touched:
+            best = max(touched, key=lambda one: (not one.repeated, one.score))
+            new = [best._replace(start=a, end=b) for a, b in places]
+            regions = sorted([*(x for x in regions if x not in touched), *new])
+    return regions
 
 
 class Words(NamedTuple):

@@ -11,6 +11,7 @@ from bcrf.io.text import explain_utf8, text_suffix
 from spacy_bcrf.corpora.inputs import find_inputs
 
 from .documents import KINDS, read_document
+from .markdown_texts import SCHEME
 from .nodes import Document
 from .redact_columns import read_rows, write_rows
 from .vault import Vault
@@ -43,9 +44,9 @@ def restore(text: str, vault: Vault, kind: str = "") -> Restored:
         restorer = Restorer(vault)
         new = restorer.feed(text) + restorer.close()[0]
         return Restored(new, restorer.n_restored, restorer.n_unknown)
-    document, parts, n_unknown = read_document(text, kind), [], 0
     if kind in (".md", ".markdown"):
-        return _restore_markdown(document, vault)
+        return _restore_markdown(read_document(text.replace(f"<{SCHEME}", "<"), kind), vault)
+    document, parts, n_unknown = read_document(text, kind), [], 0
     for start, end, original in vault.find(document.text):
         if original is None or list(document.cut(start, end)) != [(start, end)]:
             n_unknown += 1

@@ -9,6 +9,7 @@ import re
 import time
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 import spacy
 from markdown_it import MarkdownIt
@@ -20,7 +21,7 @@ from spacy_bcrf.judging.folds import train_sparse_chain
 from spacy_bcrf.privacy.documents import change_texts, read_document
 from spacy_bcrf.privacy.file_parts import read_sources
 from spacy_bcrf.privacy.nodes import double_quotes
-from spacy_bcrf.privacy.redact import Redactor, redact
+from spacy_bcrf.privacy.redact import Redactor, Region, redact, replace_texts
 from spacy_bcrf.privacy.replacer import Replacer
 from spacy_bcrf.privacy.restore import restore
 from spacy_bcrf.privacy.vault import Vault
@@ -358,7 +359,41 @@ def test_markdown_keeps_its_marks(nlp):
         assert "Ann Lee" not in text or leaves(nlp, source)
     source = "[Ann](Ann) met Ann(so), `Ann` <Ann:x>\n"
     new = change_texts(source, lambda text: text.replace("Ann", "[PER]"), ".md")
-    assert new == "[\\[PER\\]](%5BPER%5D) met \\[PER\\](so), `[PER]` <%5BPER%5D:x>\n"
+    assert new == "[\\[PER\\]](%5BPER%5D) met \\[PER\\](so), `[PER]` <x-redacted:%5BPER%5D:x>\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "expected"),
+    [
+        (".json", "5551234", '"[PER]"'),
+        (".json", '["[]", "{}"]', '["[]", "{}"]'),
+        (".html", "<![CDATA[Ann Lee]]>", "<![CDATA[[PER]]]>"),
+        (".md", "<ann@lee.org>", "<x-redacted:%5BPER%5D>"),
+        (".md", "<http://lee.org/>", "<x-redacted:%5BPER%5D>"),
+        (".md", "[x](http://y.org/a_(Ann))", "[\\[PER\\]](%5BPER%5D(%5BPER%5D))"),
+        (".md", "Ann\\\nLee  \n\nso", "\\[PER\\]\\\n\\[PER\\]  \n\n\\[PER\\]"),
+        (".log", 'Ann {"x": ""}', '[PER] {"x": ""}'),
+    ],
+)
+def test_all_texts_replaced_keep_the_format(kind, source, expected):
+    """Each text is one placeholder, and `restore` undoes them."""
+    document, vault = read_document(source, kind), Vault(["PER"])
+    parts = [part for place in document.texts for part in document.cut(*place)]
+    assert document.write([(*part, "[PER]") for part in parts]).source == expected
+    new = [(a, b, vault.replace(document.text[a:b], "PER", {})) for a, b in parts]
+    back = restore(document.write(new).source, vault, kind).text
+    assert back == (f'"{source}"' if source.isdigit() else source)
+
+
+def test_labels_of_links_stay_equal(nlp):
+    source = "[it][Ann Lee], so [ann lee] and [Ann Lee][].\n\n[Ann Lee]: x\n"
+    document, found = read_document(source, ".md"), []
+    for start, end in document.texts:
+        doc = nlp.make_doc(document.text[start:end])
+        spans = [Region(at, at + 3, "PER", 0.9) for at in [doc.text.find("Lee")] if at >= 0]
+        found.append((doc, (spans, np.zeros(len(doc)))))
+    new = replace_texts(document, found, Replacer("label")).text
+    assert new == "[it][\\[PER\\]], so [\\[PER\\]] and [\\[PER\\]][].\n\n[\\[PER\\]]: x\n"
 
 
 def test_new_addresses_keep_their_signs():
