@@ -103,8 +103,8 @@ class Gazetteers:
     def count_final(self, words: WordHashes, places: NDArray[np.int8], cuts: NDArray) -> int:
         """Return the last of some cuts before which no later word can change the places of words.
 
-        words: of the beginning of a document, whose phrases were found. places: (A, N), by list and
-        case. cuts: numbers of words, ascending.
+        words: hashes of the first words of a document, after `find`. places: (A, N), by list, case.
+        cuts: numbers of words, ascending.
         """
         # No phrase crosses the cut, and none that may go on.
         end = min(is_open for *_, is_open in words.matches.values())
