@@ -374,3 +374,9 @@ def check_positive(**options: Any) -> None:
 def counted(n: int, noun: str) -> str:
     """Return "1 tag" or "3 tags"."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def shorten(names: Sequence[str], width: int = 80) -> str:
+    """Return names that fit a line, with " .." for the others."""
+    text = ", ".join(names)
+    return text if len(text) <= width else text[:width].rpartition(", ")[0] + " .."

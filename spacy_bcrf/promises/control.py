@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,7 +102,7 @@ class Controlled(Result):
         yield from super().lines()
         for (labels, *_), *_ in self.kept:
             if len(labels) > MOST_NAMED:
-                yield f"{name_labels(labels)}: {', '.join(labels)}"
+                yield from wrap(f"{name_labels(labels)}: {', '.join(labels)}", 100)
 
     def plot(self) -> Any:
         """Return a Matplotlib figure: promised and measured values of each promise."""

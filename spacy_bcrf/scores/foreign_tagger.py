@@ -29,6 +29,7 @@ from spacy.tokens import Doc
 from spacy.util import registry
 from thinc.api import ConfigValidationError
 
+from bcrf.chain.potentials import shorten
 from bcrf.lazy import lazy
 
 from .foreign_labels import OUTSIDE, Merge, find_names
@@ -153,7 +154,7 @@ class ForeignTagger:
             warnings.warn(
                 f"scores {self.name!r}: no label of the source is O (no entity), so each "
                 "token starts as an entity. Name that label in the key labels, such as "
-                f'{{"{find_names(self.labels)[0]}": "O"}}. The labels: {_shorten(self.labels)}',
+                f'{{"{find_names(self.labels)[0]}": "O"}}. The labels: {shorten(self.labels)}',
                 stacklevel=2,
             )
 
@@ -171,8 +172,8 @@ class ForeignTagger:
             merge = Merge(list(self.source.labels), self._names)
         if self.expected is not None and list(self.expected) != merge.extended:
             raise self._error(
-                f"the model learned with the labels {_shorten(self.expected)}, but the source has "
-                f"{_shorten(merge.extended)} here. Give the same labels in its config, or train "
+                f"the model learned with the labels {shorten(self.expected)}, but the source has "
+                f"{shorten(merge.extended)} here. Give the same labels in its config, or train "
                 "again"
             )
         return merge
@@ -307,10 +308,6 @@ def _explain_move(name: str, path: str) -> str:
         f'the new path by `spacy.load(.., config={{"paths": {{"{name}": PATH}}}})` or '
         f'`--paths.{name} PATH` if config.cfg has "${{paths.{name}}}", else in config.cfg'
     )
-
-
-def _shorten(labels: Sequence[str]) -> str:
-    return ", ".join(labels[:12]) + " .." * (len(labels) > 12)
 
 
 def make_taggers(configs: Sequence[Mapping[str, Any]] | None) -> list[ForeignTagger]:

@@ -15,7 +15,7 @@ from spacy.training import Example
 from spacy.util import load_config, load_model_from_config, minibatch, registry
 from spacy.vocab import Vocab
 
-from bcrf.chain.potentials import counted
+from bcrf.chain.potentials import counted, shorten
 from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.corpora.inspection import Inspection
 from spacy_bcrf.loading import find_labelers, find_reader, read_corpus
@@ -33,8 +33,6 @@ from .first_config import FACTORIES, find_annotated
 from .gold_report import GoldReport, has_partial_spans, show
 
 PARTS = ("train", "dev")
-MAX_LABELS = 12
-"""Largest number of labels of a span group that the text names."""
 
 Reports = dict[str, dict[str, GoldReport]]
 """Counts by component, and by part or file."""
@@ -145,8 +143,8 @@ def _describe(found: Inspection) -> Iterator[str]:
             )
     for key, labels_of in sorted(found.groups.items()):
         counts = [f"{label or '(any)'} {n:,}" for label, n in labels_of.most_common()]
-        named = ", ".join(counts[:MAX_LABELS]) + ", .." * (len(counts) > MAX_LABELS)
-        yield f"spans[{key!r}]: {labels_of.total():,} spans" + f": {named}" * bool(named)
+        named = f": {shorten(counts)}" * bool(counts)
+        yield f"spans[{key!r}]: {labels_of.total():,} spans{named}"
     if not found.has_entities:
         yield f"entities: {found.tokens:,} tokens missing"
 

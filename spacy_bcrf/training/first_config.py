@@ -10,7 +10,7 @@ from spacy.language import Language
 from spacy.util import load_model_from_config
 from thinc.api import Config
 
-from bcrf.chain.potentials import counted
+from bcrf.chain.potentials import counted, shorten
 from spacy_bcrf.corpora.inspection import Inspection
 from spacy_bcrf.corpora.tokenization import SPLIT, TokenizerName
 from spacy_bcrf.layers.decoding import F
@@ -218,8 +218,7 @@ def _choose(corpus: Inspection, notes: list[str], where: str) -> list[str]:
             notes.append(f"tagger: {counted(len(corpus.tags['tag'].values), 'tag')}")
         else:
             labels = sorted(by_name[name])
-            more = " .." * (len(labels) > 12)
-            notes.append(f"{name}: {counted(len(labels), 'label')}: {', '.join(labels[:12])}{more}")
+            notes.append(f"{name}: {counted(len(labels), 'label')}: {shorten(labels)}")
     if not found:
         others = ", ".join(sorted(corpus.groups)) or "none"
         raise ValueError(

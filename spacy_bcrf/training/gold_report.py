@@ -248,4 +248,5 @@ def _show_labels(part: str, found: GoldReport) -> Iterator[str]:
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return table(rows, header=header, divider=True, aligns=("l", *"r" * (len(header) - 1)))
+    aligns = ("l", *"r" * (len(header) - 1))
+    return table(rows, header=header, divider=True, aligns=aligns, spacing=2)

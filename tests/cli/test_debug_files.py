@@ -152,6 +152,21 @@ def test_a_chain_of_many_tags_is_named(folder):
     assert "Warning: [" not in run("spans.spacy").output
 
 
+def test_tables_of_long_labels_fit_a_line(folder):
+    """22 labels of personal data in clinical notes once made lines of 258 columns."""
+    names = [f"ID_TITULACION_PERSONAL_SANITA_{i:02}" for i in range(22)]
+    for part in ("train", "dev"):
+        words = [part, "saw", "Rome"]
+        docs = [Doc(VOCAB, words=words, ents=[f"B-{name}", "O", "O"]) for name in names]
+        docs[0].spans["sc"] = [Span(docs[0], 0, 1, label=name) for name in names]
+        write_all(docs, folder / f"{part}.spacy")
+    lines = run("train.spacy").output.splitlines()
+    options = ("--train", "train.spacy", "--dev", "dev.spacy", "-o", "x/config.cfg")
+    lines += command("init")(*options).output.splitlines()
+    assert f"ner: 22 labels: {names[0]}, {names[1]} .." in lines
+    assert [line for line in lines if len(line) > 120] == []
+
+
 def test_a_corpus_without_annotation(folder):
     write_all([Doc(VOCAB, words=WORDS)], folder / "raw.spacy")
     assert run("raw.spacy").output.splitlines() == [
