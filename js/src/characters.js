@@ -98,6 +98,11 @@ export class Characters {
     return (this.any(characters) & CASED) === LOWER;
   }
   lower(text) {
+    // Attributes of a word ask for the same text.
+    if (text !== this.given) Object.assign(this, { given: text, lowered: this.lowerAll(text) });
+    return this.lowered;
+  }
+  lowerAll(text) {
     const low = text.toLowerCase();
     // Letters that the exporter's Unicode does not have stay.
     if (low === text || ![...text].some((c) => c > "\x7f" && !this.of(c) && c.toLowerCase() !== c)) return low;

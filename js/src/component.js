@@ -38,9 +38,7 @@ class Chain {
   }
   // The weight of tag c behind the tags a and b; a is S at the start.
   weightOfThree(a, b, c) {
-    const row = this.pairs[a * this.S + b], { rows, tags, weights } = this.scores;
-    for (let k = rows[row]; k < rows[row + 1]; k += 2) if (tags[k] === c) return weights[k + 1];
-    return 0;
+    return this.scores.weights.at(this.pairs[a * this.S + b], c);
   }
 }
 

@@ -10,6 +10,7 @@ const MOST = 8; // values of a word
 const FIELD = 3; // words of a field
 const OFFSETS = { elsewhere: 0, elsewhere_before: -1, elsewhere_after: 1 };
 const PLACES = ["B", "I", "L", "U"];
+const PARTS = Array.from({ length: 16 }, (_, bits) => PLACES.filter((_, k) => (bits >> k) & 1)); // by places
 
 // A list of phrases, whose words blanks separate. Words are compared in lower case.
 export class Gazetteer {
@@ -28,7 +29,7 @@ export class Gazetteer {
     }
   }
   partial(word) {
-    return PLACES.filter((_, k) => (this.places.get(word) >> k) & 1);
+    return PARTS[this.places.get(word) ?? 0];
   }
   // Return the place of each token in a phrase: of overlapping phrases the longest, then the first counts.
   find({ words, lower }, exact) {

@@ -1,16 +1,61 @@
-// Weights, feature keys, and the scores of tags.
-// Mirrors spacy_bcrf/sparse/features.py and bcrf/kernels/cpu/sparse/scores.hh.
+// The keys of features, and the scores of tags. Mirrors spacy_bcrf/sparse/features.py and bcrf/kernels/cpu/sparse/scores.hh.
 
 import { split } from "./characters.js";
 import { Gazetteer, column, docAttribute } from "./doc_attributes.js";
 import { PairTable, enlarged, hash, hashText, mix } from "./hash.js";
+import { Weights } from "./weights.js";
 import { wordAttribute } from "./word_attributes.js";
 
 const REACH = 8; // largest distance of the words of a gram
 const WIDEST = 3; // words of a gram
+const KEPT = 2; // words of a gram whose sums are kept; longer ones are rarely seen again
 const BLOCK = 1024; // tokens between two looks at the memory
 const MOST_WORDS = 30000, MOST_SUMS = 8e6; // kept at once
-const NONE = [];
+
+// The hashed values of words, or of tokens of a document, by attribute. A: number of attributes.
+class Values {
+  constructor(A) {
+    this.A = A;
+    this.pool = new Int32Array(1024); // low and high halves
+    this.ends = new Int32Array(1024); // by word and attribute; the one before is the start
+    this.forget();
+  }
+  // lists: the strings of each token.
+  static of(lists) {
+    const values = new Values(1);
+    for (const list of lists) {
+      for (const text of list) values.addHash(text);
+      values.endAttribute();
+    }
+    return values;
+  }
+  forget() {
+    this.length = this.nEnds = 0;
+  }
+  get n() {
+    return this.nEnds / this.A;
+  }
+  addHash(text) {
+    hashText(text);
+    this.add(hash[0], hash[1]);
+  }
+  add(low, high) {
+    if (this.length === this.pool.length) this.pool = enlarged(this.pool);
+    this.pool[this.length++] = low;
+    this.pool[this.length++] = high;
+  }
+  endAttribute() {
+    if (this.nEnds === this.ends.length) this.ends = enlarged(this.ends);
+    this.ends[this.nEnds++] = this.length;
+  }
+  // Set what a template reads of word i and attribute k.
+  give(part, i, k) {
+    const at = i * this.A + k;
+    part.values = this.pool;
+    part.from = at ? this.ends[at - 1] : 0;
+    part.to = this.ends[at];
+  }
+}
 
 export class Scores {
   // spec: a chain of the header. file: has sections, tables, characters and symbols.
@@ -20,8 +65,7 @@ export class Scores {
     this.general = sections[spec.general];
     this.S = this.general.length / T - 3; // states of one of the chains side by side
     if (!(Number.isInteger(this.S) && T % this.S === 0)) throw new RangeError("the weights do not fit the tags");
-    this.keys = new PairTable(sections[spec.keys]);
-    this.findRows(sections[spec.mask], sections[spec.weights]);
+    this.weights = new Weights(sections[spec.keys], sections[spec.mask], sections[spec.weights], T);
     const byName = (places, make) => Object.fromEntries(Object.entries(places).map(([name, k]) => [name, make(k)]));
     this.tables = byName(spec.tables, (k) => file.wordTable(k));
     this.address = spec.address === undefined ? null : readAddress(file.tables[spec.address], this.characters);
@@ -30,28 +74,15 @@ export class Scores {
     this.ofWord = attributes.map((each) => (each.kind === "word" ? wordAttribute(each, this) : null));
     this.ofDoc = attributes.map((each) => (each.kind === "listed" ? docAttribute(each.name, this) : null));
     this.needsDoc = this.ofDoc.some(Boolean);
-    this.given = []; // the values of the parts of a template
     this.groupTemplates(spec.templates);
+    // Of each template part: its values, and which of them count.
+    this.given = Array.from({ length: Math.max(0, ...spec.templates.map(({ parts }) => parts.length)) }, () => ({ values: null, from: 0, to: 0 }));
+    this.words = new Values(attributes.length);
+    // By width, the grams as pairs of a shorter one and a last word, and their sums (grams, groups, T).
+    this.grams = this.widths.map(() => new PairTable(new Int32Array(2048), 1024));
+    this.sums = this.widths.map(() => new Float32Array(65536));
+    this.sum = new Float32Array(T);
     this.forget();
-  }
-  // Find the weights of each key that are not 0: weight k has the tag tags[2 k] and the value values[2 k + 1], which share
-  // memory. bits (F, T / 8): which weights they are.
-  findRows(bits, weights) {
-    const { n } = this.keys, { T } = this, width = (T + 7) >> 3;
-    this.rows = new Int32Array(n + 1);
-    this.tags = new Int32Array(2 * weights.length);
-    this.weights = new Float32Array(this.tags.buffer);
-    if (bits.length !== n * width) throw new RangeError("the weights do not fit the keys");
-    let total = 0;
-    bits.forEach((byte, at) => {
-      for (; byte; byte &= byte - 1, ++total) {
-        this.tags[2 * total] = 8 * (at % width) + 31 - Math.clz32(byte & -byte);
-        this.weights[2 * total + 1] = weights[total];
-        if (this.tags[2 * total] >= T) throw new RangeError("the weights do not fit the tags");
-      }
-      this.rows[Math.floor(at / width) + 1] = 2 * total;
-    });
-    if (total !== weights.length) throw new RangeError("the weights do not fit the keys");
   }
   // Group templates by number of words and first offset. Longer grams include the sums of shorter ones.
   groupTemplates(templates) {
@@ -83,89 +114,92 @@ export class Scores {
       }
   }
   forget() {
-    this.ids = new Map();
-    this.values = []; // of each word: by attribute [low, high, low, high, ..]
-    // By width, the grams as pairs of a shorter one and a last word, and their sums (grams, groups, T).
-    this.grams = this.widths.map(() => new PairTable(new Int32Array(2048), 0));
-    this.sums = this.widths.map(() => new Float32Array(65536));
+    this.ids = new Map(); // of words, by their values in other columns
+    this.outside = new Map(); // of places outside of the text
+    this.words.forget();
+    for (const grams of this.grams) grams.forget();
   }
-  hashes(texts) {
-    const found = [];
-    for (let i = 0; i < texts.length; ++i) {
-      hashText(texts[i]);
-      found.push(hash[0], hash[1]);
-    }
-    return found;
-  }
-  // The hash that spaCy's vocabulary has of a string: symbols have small ones. None for "".
-  hashColumn(text) {
+  // Append the hash that spaCy's vocabulary has of a string: symbols have small ones. None for "".
+  addColumn(text) {
     const symbol = this.symbols.get(text);
-    return text === "" ? NONE : symbol === undefined ? this.hashes([text]) : [symbol, 0];
+    if (symbol !== undefined && text !== "") this.words.add(symbol, 0);
+    else if (text !== "") this.words.addHash(text);
   }
-  // Return the number of a new word, or of a place outside of the text.
-  number(key, values) {
-    const id = this.values.push(values) - 1;
-    this.ids.set(key, id);
+  // Return the number of a word whose values have been appended.
+  number() {
+    const id = this.words.n - 1;
     this.addGram(0, id, 0, [id], 0);
     return id;
   }
   // Return the number of a word, with its values in other columns.
-  idAt(words, i, columns) {
-    if (i < 0 || i >= words.length) {
-      const at = i < 0 ? i : i - words.length, id = this.ids.get(at);
-      if (id !== undefined) return id;
-      const value = at < 0 ? [-at, 0xb05b05b0 | 0] : [1 + at, 0xe05e05e0 | 0];
-      return this.number(at, this.attributes.map(() => value));
+  idAt(doc, i, columns) {
+    if (i < 0 || i >= doc.words.length) return this.idOutside(i < 0 ? i : i - doc.words.length);
+    const word = doc.words[i], others = this.columns.length ? this.columns.map((name) => column(name, word, i, columns, this.characters)).join("\0") : "";
+    let ids = this.ids.get(others);
+    if (!ids) this.ids.set(others, (ids = new Map()));
+    const known = ids.get(word);
+    if (known !== undefined) return known;
+    const characters = split(word), { words } = this;
+    this.attributes.forEach(({ kind, name }, k) => {
+      if (kind === "column") this.addColumn(column(name, word, i, columns, this.characters));
+      else if (kind === "word") for (const value of this.ofWord[k](word, characters)) words.addHash(value);
+      words.endAttribute();
+    });
+    const id = this.number();
+    ids.set(word, id);
+    return id;
+  }
+  // Return the number of a place before the text, -1, -2, .., or behind it, 0, 1, ..
+  idOutside(at) {
+    const known = this.outside.get(at);
+    if (known !== undefined) return known;
+    for (let k = 0; k < this.attributes.length; ++k) {
+      this.words.add(at < 0 ? -at : 1 + at, (at < 0 ? 0xb05b05b0 : 0xe05e05e0) | 0);
+      this.words.endAttribute();
     }
-    const word = words[i], read = (name) => column(name, word, i, columns, this.characters);
-    const key = this.columns.length ? [word, ...this.columns.map(read)].join("\0") : word, id = this.ids.get(key);
-    if (id !== undefined) return id;
-    const characters = split(word);
-    return this.number(key, this.attributes.map(({ kind, name }, k) =>
-      kind === "column" ? this.hashColumn(read(name)) : kind === "word" ? this.hashes(this.ofWord[k](word, characters)) : NONE));
+    const id = this.number();
+    this.outside.set(at, id);
+    return id;
   }
   // Add the features of a template with n parts, of `given` values, from part p on.
   expand(n, p, low, high, out, at) {
-    const values = this.given[p];
-    for (let i = 0; i < values.length; i += 2) {
+    const { values, from, to } = this.given[p];
+    for (let i = from; i < to; i += 2) {
       mix(low, high, values[i], values[i + 1]);
       if (p + 1 < n) this.expand(n, p + 1, hash[0], hash[1], out, at);
-      else this.addWeights(this.keys.find(hash[0], hash[1]), out, at);
+      else this.weights.add(hash[0], hash[1], out, at);
     }
-  }
-  addWeights(row, out, at) {
-    if (row < 0) return;
-    const { rows, tags, weights } = this, end = rows[row + 1];
-    for (let k = rows[row]; k < end; k += 2) out[at + tags[k]] += weights[k + 1];
   }
   // Return the number of a gram: the words ids[k ..], of which `shorter` is the gram without the last one.
   addGram(w, shorter, last, ids, k) {
-    const groups = this.widths[w], { T, given, values } = this, number = this.grams[w].add(shorter, last);
+    const groups = this.widths[w], { T } = this, number = this.grams[w].add(shorter, last);
     let at = number * groups.length * T;
     while (at + groups.length * T > this.sums[w].length) this.sums[w] = enlarged(this.sums[w]);
-    const sums = this.sums[w];
     for (const group of groups) {
-      if (group.shorter >= 0) {
-        const from = (shorter * this.widths[w - 1].length + group.shorter) * T;
-        for (let t = 0; t < T; ++t) sums[at + t] = this.sums[w - 1][from + t];
-      }
-      for (const { seed, parts } of group.templates) {
-        for (let p = 0; p < parts.length; ++p) given[p] = values[ids[k + parts[p][1]]][parts[p][0]];
-        this.expand(parts.length, 0, seed[0], seed[1], sums, at);
-      }
+      this.sumGram(w, group, shorter, ids, k, this.sums[w], at);
       at += T;
     }
     return number;
   }
+  // Set out[at ..] to the sums of a gram's features.
+  sumGram(w, { shorter: group, templates }, shorter, ids, k, out, at) {
+    const { T, given, words } = this, before = this.sums[w - 1], from = (shorter * this.widths[w - 1]?.length + group) * T;
+    for (let t = 0; t < T; ++t) out[at + t] = group < 0 ? 0 : before[from + t];
+    for (let i = 0; i < templates.length; ++i) {
+      const { seed, parts } = templates[i], n = parts.length;
+      for (let p = 0; p < n; ++p) words.give(given[p], ids[k + parts[p][1]], parts[p][0]);
+      this.expand(n, 0, seed[0], seed[1], out, at);
+    }
+  }
   // Return the grams of the tokens [begin, end) and around them, by width and first position.
-  findGrams({ words }, columns, begin, end) {
+  findGrams(doc, columns, begin, end) {
     const n = this.before + end - begin + this.after, ids = new Int32Array(n), found = [ids];
-    for (let k = 0; k < n; ++k) ids[k] = this.idAt(words, begin - this.before + k, columns);
-    for (let w = 1; w < this.widths.length; ++w) {
+    for (let k = 0; k < n; ++k) ids[k] = this.idAt(doc, begin - this.before + k, columns);
+    for (let w = 1; w < Math.min(KEPT, this.widths.length); ++w) {
       const grams = this.grams[w], shorter = found[w - 1], list = new Int32Array(n - w);
       for (let k = 0; k < n - w; ++k) {
-        const number = grams.find(shorter[k], ids[k + w]);
-        list[k] = number < 0 ? this.addGram(w, shorter[k], ids[k + w], ids, k) : number;
+        const place = grams.find(shorter[k], ids[k + w]);
+        list[k] = place < 0 ? this.addGram(w, shorter[k], ids[k + w], ids, k) : place >> 1;
       }
       found.push(list);
     }
@@ -178,10 +212,10 @@ export class Scores {
     const { T, others, given } = this, n = doc.words.length, out = new Float32Array((to - from) * T);
     const lower = this.needsDoc ? doc.words.map((word) => this.characters.lower(word)) : null;
     const read = { ...doc, lower, columns, pooled };
-    const listed = this.ofDoc.map((values) => values?.(read).map((each) => this.hashes(each)));
+    const listed = this.ofDoc.map((values) => values && Values.of(values(read)));
     for (let begin = from; begin < to; begin += BLOCK) {
-      const nSums = this.sums.reduce((sum, { length }) => sum + length, 0);
-      if (this.values.length > MOST_WORDS || nSums > MOST_SUMS) this.forget();
+      const nSums = this.widths.reduce((sum, groups, w) => sum + groups.length * T * this.grams[w].n, 0);
+      if (this.words.n > MOST_WORDS || nSums > MOST_SUMS) this.forget();
       const end = Math.min(begin + BLOCK, to), found = this.findGrams(doc, columns, begin, end);
       for (let i = begin; i < end; ++i) {
         const at = (i - from) * T;
@@ -190,7 +224,8 @@ export class Scores {
         for (const { seed, parts } of others) {
           parts.forEach(([k, offset], p) => {
             const isInside = i + offset >= 0 && i + offset < n;
-            given[p] = isInside && listed[k] ? listed[k][i + offset] : this.values[this.idAt(doc.words, i + offset, columns)][k];
+            if (isInside && listed[k]) listed[k].give(given[p], i + offset, 0);
+            else this.words.give(given[p], this.idAt(doc, i + offset, columns), k);
           });
           this.expand(parts.length, 0, seed[0], seed[1], out, at);
         }
@@ -207,12 +242,14 @@ export class Scores {
     }
   }
   addGrams(out, at, found, i) {
-    const { T, widths } = this;
+    const { T, widths, sum } = this;
     for (let w = 0; w < widths.length; ++w) {
-      const groups = widths[w], sums = this.sums[w];
+      const groups = widths[w];
       for (let g = 0; g < groups.length; ++g) {
         if (groups[g].isCovered) continue;
-        const from = (found[w][i + groups[g].offset] * groups.length + g) * T;
+        const k = i + groups[g].offset, isKept = w < KEPT, sums = isKept ? this.sums[w] : sum;
+        if (!isKept) this.sumGram(w, groups[g], found[w - 1][k], found[0], k, sum, 0);
+        const from = isKept ? (found[w][k] * groups.length + g) * T : 0;
         for (let t = 0; t < T; ++t) out[at + t] += sums[from + t];
       }
     }

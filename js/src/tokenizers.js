@@ -6,6 +6,7 @@
 import { isSpace, isSpaceAt } from "./characters.js";
 
 const MOST_WORDS = 20000, LONGEST = 200; // of the texts whose words are kept
+const PLAIN = /^(?:[a-z]+|[0-9]+)$/i; // the most frequent tokens, which have one part
 
 export class Tokenizer {
   constructor(stages, characters) {
@@ -61,6 +62,7 @@ class Parts {
     Object.assign(this, { pattern: characters.pattern(pattern, "gs"), ofTokens, known: new Map() });
   }
   split(text) {
+    if (this.ofTokens && PLAIN.test(text)) return { words: [text], spaces: [false] };
     return remember(this.known, text, () => {
       const matches = [...text.matchAll(this.pattern)], last = matches.length - 1;
       const words = matches.map((match) => match[1]), spaces = matches.map((match) => match[2] === " ");

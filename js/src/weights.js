@@ -1,0 +1,54 @@
+// The weights of features, by the keys of these. Mirrors bcrf/kernels/cpu/sparse/scores.hh.
+
+import { PairTable } from "./hash.js";
+
+const HEAD = 3; // numbers before the weights of a key
+
+export class Weights {
+  // bits (F, T / 8): which weights of a key are not 0. values: these.
+  //
+  // A row has its key, its end, and either all T weights, or pairs of tag and weight if these are shorter. So a row is in few
+  // lines of the cache.
+  constructor(keys, bits, values, T) {
+    const n = keys.length / 2, width = (T + 7) >> 3;
+    if (bits.length !== n * width) throw new RangeError("the weights do not fit the keys");
+    this.T = T;
+    this.starts = new Int32Array(n + 1);
+    for (let row = 0; row < n; ++row) {
+      let count = 0;
+      for (let at = row * width; at < (row + 1) * width; ++at) for (let byte = bits[at]; byte; byte &= byte - 1) ++count;
+      this.starts[row + 1] = this.starts[row] + HEAD + Math.min(2 * count, T);
+    }
+    this.data = new Int32Array(this.starts[n]);
+    this.floats = new Float32Array(this.data.buffer);
+    this.table = new PairTable(this.data, n);
+    let total = 0;
+    for (let row = 0; row < n; ++row) {
+      const start = this.starts[row], end = this.starts[row + 1], isWhole = end - start === HEAD + T;
+      this.data.set([keys[2 * row], keys[2 * row + 1], end], start);
+      this.table.enter(start);
+      for (let tag = 0, at = start + HEAD; tag < 8 * width; ++tag) {
+        if (!((bits[row * width + (tag >> 3)] >> (tag & 7)) & 1)) continue;
+        if (tag >= T) throw new RangeError("the weights do not fit the tags");
+        if (!isWhole) this.data[at++] = tag;
+        this.floats[isWhole ? start + HEAD + tag : at++] = values[total++];
+      }
+    }
+    if (total !== values.length) throw new RangeError("the weights do not fit the keys");
+  }
+  // Add the weights of a key to out[at ..].
+  add(low, high, out, at) {
+    const { T, data, floats } = this, place = this.table.find(low, high);
+    if (place < 0) return;
+    const start = place + HEAD, end = data[place + 2];
+    if (end - start === T) for (let t = 0; t < T; ++t) out[at + t] += floats[start + t];
+    else for (let k = start; k < end; k += 2) out[at + data[k]] += floats[k + 1];
+  }
+  // Return the weight of a row and a tag. row: -1 for none.
+  at(row, tag) {
+    const { T, data, floats } = this, start = this.starts[row] + HEAD, end = this.starts[row + 1];
+    if (end - start === T) return floats[start + tag];
+    for (let k = start; k < end; k += 2) if (data[k] === tag) return floats[k + 1];
+    return 0;
+  }
+}
