@@ -1,7 +1,8 @@
 """Which tokenizer fits the annotation of texts: how many spans cut the tokens of each."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal, get_args
 
 import spacy
@@ -9,7 +10,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_bcrf.annotation.token_differences import TRACE, TokenDifferences
-from spacy_bcrf.annotation.tokenizers import fits_parts
+from spacy_bcrf.annotation.tokenizers import fits_parts, part_pattern
 
 TokenizerName = Literal["language", "split"]
 """The tokenizer of the language, or `SplitTokenizer` on top of it."""
@@ -89,3 +90,21 @@ def match_tokens(docs: Sequence[Doc], lang: str) -> TokenizerName:
     for name in get_args(TokenizerName):
         differ[name] = compare_tokens(docs, make_blank(lang, name))
     return "split" if differ["split"].share <= TRACE < differ["language"].share else "language"
+
+
+def note_split(corpora: Mapping[str, Iterable[Doc]]) -> list[str]:
+    """Return a note if some corpora have the tokens of `SplitTokenizer`, and others clearly not."""
+    split = part_pattern().fullmatch
+    shares = {}
+    for name, docs in corpora.items():
+        texts = [doc for doc in islice(docs, MOST_TEXTS) if not doc.has_unknown_spaces]
+        whole = [all(split(token.text) for token in doc) for doc in texts]
+        shares[name] = (sum(whole), len(whole))
+    other = min(shares, key=lambda name: shares[name][0] / max(1, shares[name][1]))
+    share = shares[other][0] / max(1, shares[other][1])
+    own = [name for name, (n, of) in shares.items() if n == of and share**n < 0.01]
+    note = (
+        f"{', '.join(own)}: has the tokens of {SPLIT['@tokenizers']}, but {other} has others. A "
+        "pipeline makes one kind. Convert all with one `convert --tokenizer`"
+    )
+    return [note] if own else []

@@ -18,6 +18,7 @@ from spacy.vocab import Vocab
 from bcrf.chain.potentials import counted, shorten
 from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.corpora.inspection import Inspection
+from spacy_bcrf.corpora.tokenization import note_split
 from spacy_bcrf.loading import find_labelers, find_reader, read_corpus
 from spacy_bcrf.pipeline.config_errors import naming
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
@@ -125,6 +126,7 @@ def _debug_files(files: Sequence[Path], labels: Sequence[str]) -> Debugged:
         nlp.add_pipe(FACTORIES[name], name)
     first, *others = corpora.items()
     notes = [note for name, docs in others for note in note_shared(docs, first[1], name, first[0])]
+    notes += note_split(corpora)
     if labels and (unknown := sorted(found.labels - {*labels})):
         notes.append(f"unexpected labels: {', '.join(unknown)}")
     reports = report_corpora(nlp, corpora, labels) if nlp.pipe_names else {}

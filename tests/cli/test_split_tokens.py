@@ -84,6 +84,9 @@ def test_a_file_with_other_tokens_is_named(nlp: Language, tmp_path: Path) -> Non
         result = CliRunner().invoke(app, ["debug", *inputs])
         assert result.exit_code == 0 and cut in result.stdout
         assert (other in result.stdout) == (len(inputs) > 1)
+    convert([source], tmp_path / "new.spacy", lang="es", tokenizer="split")
+    result = CliRunner().invoke(app, ["debug", str(tmp_path / "new.spacy"), old])
+    assert f"Warning: {tmp_path / 'new.spacy'}: has the tokens of spacy-bcrf.Split" in result.stdout
     examples = [Example(nlp.make_doc(doc.text), doc) for doc in read_docs(Path(old), nlp.vocab)]
     with pytest.warns(UserWarning, match=re.escape(f"[ner] the training data: {other}")):
         spacy.load(tmp_path / "model").initialize(lambda: examples)
