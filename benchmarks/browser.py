@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from statistics import median
 from time import process_time
 from typing import IO
@@ -44,7 +45,8 @@ def main() -> None:
     parser.add_argument("--parts", type=int, default=5, help="N")
     args = parser.parse_args()
     nlp = spacy.load(args.model)
-    for _, pipe in nlp.pipeline:
+    pipes: Any = dict(nlp.pipeline).values()
+    for pipe in pipes:
         pipe.annotate = ["confidence"]
     texts = [json.loads(line)["text"] for line in args.texts.read_text("utf8").splitlines()]
     parts = [texts[k :: 2 * args.parts] for k in range(2 * args.parts)]
