@@ -13,10 +13,9 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from statistics import median
 from time import process_time
-from typing import IO
+from typing import IO, Any
 
 import spacy
 from spacy.language import Language
