@@ -89,11 +89,13 @@ def is_chosen(name: str, fields: Fields) -> bool:
 
 def _read_value(source: str, start: int, end: int, escape: Callable[[str], str]) -> Node:
     if source[start] != '"':
-        return Node(start, end, source[start:end], escape=escape, quote='"')
-    start, end = start + 1, end - 1
+        around = start, end
+        return Node(start, end, source[start:end], escape=escape, quote='"', around=around)
+    around, start, end = (start, end), start + 1, end - 1
     if source.find("\\", start, end) < 0:
-        return Node(start, end, source[start:end], escape=escape)
-    return replace(decode(source, start, end, _JSON_UNIT, _read_escape), escape=escape)
+        return Node(start, end, source[start:end], escape=escape, around=around)
+    node = decode(source, start, end, _JSON_UNIT, _read_escape)
+    return replace(node, escape=escape, around=around)
 
 
 def _read_escape(unit: str) -> str:

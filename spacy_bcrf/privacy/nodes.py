@@ -10,6 +10,8 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
+from .vault import NUMBER
+
 Bounds = tuple[int, int]
 Write = Callable[[str], str]
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
@@ -32,10 +34,11 @@ class Node:
 
     start, end: its place. text: decoded. places: place of each character and of the end, None if
     the source has the text as it is. escape: encodes a text of the source. escape_new: encodes a
-    replacement, by default as `escape`. quote: what stands around a text that changes. scheme: what
-    stands before a changed address that would be none. cell: of a table, which has the text without
-    quotes. name: texts with the same one stay equal, such as labels of links. before: what
-    separates it from the last node, None if a model reads it apart.
+    replacement, by default as `escape`. quote: what stands around a text that changes. around: the
+    place of a value of JSON with its quotes. scheme: what stands before a changed address that
+    would be none. cell: of a table, which has the text without quotes. name: texts with the same
+    one stay equal, such as labels of links. before: what separates it from the last node, None if a
+    model reads it apart.
     """
 
     start: int
@@ -45,10 +48,16 @@ class Node:
     escape: Write = str
     escape_new: Write | None = None
     quote: str = ""
+    around: Bounds | None = None
     scheme: str = ""
     cell: Cell | None = None
     name: str = ""
     before: str | None = None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number of JSON."""
+        return bool(self.quote and self.around)
 
     def place(self, i: int) -> int:
         """Return the place of a character in the source."""
@@ -66,6 +75,7 @@ class Node:
             places,
             lambda text: outer.escape(self.escape(text)),
             quote=outer.escape(self.quote),
+            around=self.around and (outer.place(self.around[0]), outer.place(self.around[1])),
             cell=outer.cell,
             before=self.before,
         )
@@ -145,14 +155,27 @@ class Document:
                 a = self.text.index(part, a)
                 yield a, a + len(part)
 
+    def find_whole(self, start: int) -> list[Bounds]:
+        """Return the texts that change as a whole with the one at a place, none for other texts.
+
+        It is a number, or the texts with the same name.
+        """
+        i = bisect_right(self._starts, start) - 1
+        node, first = self._nodes[i], self._starts[i]
+        if node.name:
+            return self._names[node.name]
+        return [(first, first + len(node.text))] * node.is_number
+
+    def is_number(self, start: int) -> bool:
+        """Return whether a number of JSON has the character at a place."""
+        return self._nodes[bisect_right(self._starts, start) - 1].is_number
+
     @cached_property
-    def names(self) -> list[list[Bounds]]:
-        """The places of texts that must stay equal, by their name."""
+    def _names(self) -> dict[str, list[Bounds]]:
         found: dict[str, list[Bounds]] = {}
         for node, start in zip(self._nodes, self._starts, strict=True):
-            if node.name:
-                found.setdefault(node.name, []).append((start, start + len(node.text)))
-        return [*found.values()]
+            found.setdefault(node.name, []).append((start, start + len(node.text)))
+        return found
 
     def find(self, start: int, end: int) -> Iterator[Bounds]:
         """Yield the places in the text of what is between two places of the source."""
@@ -178,7 +201,8 @@ class Document:
     ) -> Written:
         """Return the source with other texts at places of `cut`, which do not overlap.
 
-        is_original: whether the texts are of such a source, without placeholders.
+        is_original: whether the texts are of such a source, without placeholders. Then NUMBER marks
+        a text that was a number of JSON.
         """
         edits: list[tuple[int, int, str, int]] = []
         quoted: dict[int, Node] = {}
@@ -190,6 +214,10 @@ class Document:
             node, first = self._nodes[i], self._starts[i]
             escape = node.escape if is_original else node.escape_new or node.escape
             place = node.place(start - first), node.place(end - first)
+            if is_original and new.endswith(NUMBER):
+                new = new.removesuffix(NUMBER)
+                if node.around and end - start == len(node.text):
+                    place = node.around
             edits.append((*place, escape(new), k))
             n_places = k + 1
             if node.quote:

@@ -2,7 +2,7 @@
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -21,10 +21,10 @@ from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.settings import Control
 
 from .documents import read_document
-from .nodes import Document
+from .nodes import Bounds, Document
 from .recall_promise import choose_promise, find_labels
 from .replacer import Replacer
-from .vault import LITERAL, Vault
+from .vault import LITERAL, NUMBER, Vault
 
 MIN_POOLED = 0.1
 """Smallest pooled posterior of a string whose occurrences are all replaced."""
@@ -243,10 +243,11 @@ def replace_texts(
         placeholders = replacer.vault.find(document.source)
         places = [place for one in placeholders for place in document.find(one.start, one.end)]
         regions += [Region(start, end, LITERAL, 1.0) for start, end in places]
-    regions = _replace_names(document, _cut(document, merge_regions(regions)))
-    while (more := _cut(document, add_literals(text, regions, replacer))) != regions:
+    regions = _widen(document, _cut(document, merge_regions(regions)))
+    numbers = {x[:2] for x in regions if replacer.vault and document.is_number(x.start)}
+    while (more := _cut(document, add_literals(text, regions, replacer, numbers))) != regions:
         regions = more
-    new, replaced = replace_regions(text, regions, replacer)
+    new, replaced = replace_regions(text, regions, replacer, numbers)
     parts = [(*r[:2], new[s.start : s.end]) for r, s in zip(regions, replaced, strict=True)]
     source, at = document.write(parts)
     spans = [s._replace(start=a, end=b) for s, (a, b) in zip(replaced, at, strict=True)]
@@ -264,15 +265,13 @@ def _cut(document: Document, regions: Iterable[Region]) -> list[Region]:
     ]
 
 
-def _replace_names(document: Document, regions: list[Region]) -> list[Region]:
-    """Replace all texts that must stay equal, from end to end, if a region touches one."""
-    for places in document.names:
-        touched = [x for x in regions if any(x.start < b and a < x.end for a, b in places)]
-        if touched:
-            best = max(touched, key=lambda one: (not one.repeated, one.score))
-            new = [best._replace(start=a, end=b) for a, b in places]
-            regions = sorted([*(x for x in regions if x not in touched), *new])
-    return regions
+def _widen(document: Document, regions: list[Region]) -> list[Region]:
+    """Widen regions to the texts that change as a whole. The label is of the highest score."""
+    found: dict[Bounds, Region] = {}
+    for one in sorted(regions, key=lambda one: (not one.repeated, one.score)):
+        for start, end in document.find_whole(one.start) or [one[:2]]:
+            found[start, end] = one._replace(start=start, end=end)
+    return sorted(found.values())
 
 
 class Words(NamedTuple):
@@ -373,7 +372,9 @@ def merge_regions(regions: Iterable[Region]) -> list[Region]:
     return merged
 
 
-def add_literals(text: str, regions: list[Region], replacer: Replacer) -> list[Region]:
+def add_literals(
+    text: str, regions: list[Region], replacer: Replacer, numbers: Collection[Bounds] = ()
+) -> list[Region]:
     """Add what looks like a numbered placeholder in the new text, but is none.
 
     So `restore` finds only placeholders that `redact` made.
@@ -381,7 +382,7 @@ def add_literals(text: str, regions: list[Region], replacer: Replacer) -> list[R
     if replacer.vault is None:
         return regions
     while True:
-        new, spans = replace_regions(text, regions, replacer)
+        new, spans = replace_regions(text, regions, replacer, numbers)
         made = {(span.start, span.end) for span in spans}
         found = [one[:2] for one in replacer.vault.find(new) if one[:2] not in made]
         # The parts of the old text that stay: start and end in the new text, and shift to the old.
@@ -399,12 +400,13 @@ def add_literals(text: str, regions: list[Region], replacer: Replacer) -> list[R
 
 
 def replace_regions(
-    text: str, regions: list[Region], replacer: Replacer
+    text: str, regions: list[Region], replacer: Replacer, numbers: Collection[Bounds] = ()
 ) -> tuple[str, list[Region]]:
-    """Return the new text, and the regions in its characters."""
+    """Return the new text, and the regions in its characters. numbers: their places, to mark."""
     parts, spans, at, length = [], [], 0, 0
     for region in regions:
-        new = replacer.replace(text[region.start : region.end], region.label)
+        old = text[region.start : region.end] + NUMBER * (region[:2] in numbers)
+        new = replacer.replace(old, region.label)
         length += region.start - at
         spans.append(region._replace(start=length, end=length + len(new)))
         parts += [text[at : region.start], new]

@@ -14,7 +14,7 @@ from .documents import KINDS, read_document
 from .markdown_texts import SCHEME
 from .nodes import Document
 from .redact_columns import read_rows, write_rows
-from .vault import Vault
+from .vault import NUMBER, Vault
 
 STRUCTURED = (".txt", *KINDS)
 """Suffixes of text files whose texts may be encoded."""
@@ -47,11 +47,11 @@ def restore(text: str, vault: Vault, kind: str = "") -> Restored:
     if kind in (".md", ".markdown"):
         return _restore_markdown(read_document(text.replace(f"<{SCHEME}", "<"), kind), vault)
     document, parts, n_unknown = read_document(text, kind), [], 0
-    for start, end, original in vault.find(document.text):
+    for start, end, original, is_number in vault.find(document.text):
         if original is None or list(document.cut(start, end)) != [(start, end)]:
             n_unknown += 1
         else:
-            parts.append((start, end, original))
+            parts.append((start, end, original + NUMBER * is_number))
     return Restored(document.write(parts, is_original=True).source, len(parts), n_unknown)
 
 
@@ -110,7 +110,7 @@ def check_vault(folder: Path, vault: Vault) -> None:
 def _restore_markdown(document: Document, vault: Vault) -> Restored:
     """Restore placeholders of the source: their brackets may be marks, which are in no text."""
     text, parts, at, n_unknown = document.source, [document.mark], 0, 0
-    for start, end, original in vault.find(text):
+    for start, end, original, _ in vault.find(text):
         if original is None:
             n_unknown += 1
         else:
@@ -152,7 +152,7 @@ class Restorer:
     def _emit(self, end: int) -> str:
         text, at = self._before + self._held, len(self._before)
         parts = []
-        for start, stop, original in self._vault.find(text, at):
+        for start, stop, original, _ in self._vault.find(text, at):
             if stop > end:
                 break
             self.n_restored += original is not None

@@ -19,6 +19,8 @@ from spacy_bcrf.annotation.folding import fold_name
 
 LITERAL = "TEXT"
 """The label of what looks like a placeholder in a text that is redacted."""
+NUMBER = "\0number"
+"""The end of an original that was a number of JSON, not a string."""
 FORMAT, VERSION = "spacy-bcrf vault", 1
 OfDocument = dict[str, dict[int, list[list[str]]]]
 """Words of names of a document by label and number: a surname is one of its own document."""
@@ -26,11 +28,12 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 class Placeholder(NamedTuple):
-    """A placeholder in a text. original: None for an unknown one."""
+    """A placeholder in a text. original: None for an unknown one. is_number: of JSON."""
 
     start: int
     end: int
     original: str | None
+    is_number: bool = False
 
 
 class Vault:
@@ -81,11 +84,15 @@ class Vault:
         self._compile()
 
     def replace(self, text: str, label: str, known: OfDocument) -> str:
-        """Return the placeholder of a text. known: of its document, and gets this one."""
+        """Return the placeholder of a text, or of a number with NUMBER behind it.
+
+        known: placeholders of its document, which get this one.
+        """
         label = clean_label(label)
         if label not in self._labels and label not in self._forms:
             self.expect([label])
-        number = self._find_number(text, label, known.setdefault(label, {}))
+        name = text.removesuffix(NUMBER)
+        number = self._find_number(name, label, known.setdefault(label, {}))
         forms = self._forms[label][number]
         if text not in forms:
             forms.append(text)
@@ -121,7 +128,9 @@ class Vault:
             # A model may bend the form too. Then the first one is whom it means.
             k = int(form or 1) - 1
             original = forms[k if 0 <= k < len(forms) else 0] if forms else None
-            yield Placeholder(match.start(), match.end(), original)
+            is_number = original is not None and original.endswith(NUMBER)
+            original = original and original.removesuffix(NUMBER)
+            yield Placeholder(match.start(), match.end(), original, is_number)
 
     def find_beginning(self, text: str) -> int:
         """Return the first character of a placeholder that may go on, or the end."""
@@ -194,6 +203,7 @@ class Vault:
         for label, entities in forms.items():
             for number, texts in enumerate(entities):
                 for text in texts:
+                    text = text.removesuffix(NUMBER)
                     name = text if label == LITERAL else fold_name(text)
                     self._numbers.setdefault((label, name), number)
         self._forms = forms

@@ -382,7 +382,7 @@ def test_all_texts_replaced_keep_the_format(kind, source, expected):
     assert document.write([(*part, "[PER]") for part in parts]).source == expected
     new = [(a, b, vault.replace(document.text[a:b], "PER", {})) for a, b in parts]
     back = restore(document.write(new).source, vault, kind).text
-    assert back == (f'"{source}"' if source.isdigit() else source)
+    assert back == (f'"{source}"' if source.isdigit() else source)  # `redact` marks numbers
 
 
 def test_labels_of_links_stay_equal(nlp):
@@ -485,6 +485,25 @@ def test_numbered_placeholders_of_a_format_are_undone(nlp):
         assert "Ann Lee" not in new or kind == ".json"
         back = restore(new, vault, kind).text
         assert back == source or (kind == ".md" and parse_markdown(back) == parse_markdown(source))
+
+
+def test_numbers_are_numbers_again(nlp):
+    """Also a number of which a part was found, and the same digits as a string."""
+    vault = Vault(["PER"])
+    for kind, source in [
+        (".json", '{"a": [-5.5e3, "-5.5e3", {"b": "{\\"n\\": -5.5e3}"}], "c": -5.5e3}'),
+        (".log", 'so {"a": -5.5e3}\n'),
+        (".csv", 'a\n"{""n"": -5.5e3}"\n'),
+    ]:
+        document, found = read_document(source, kind), []
+        for start, end in document.texts:
+            doc = nlp.make_doc(document.text[start:end])
+            spans = [Region(1, 4, "PER", 0.9)] if "5.5" in doc.text else []
+            found.append((doc, (spans, np.ones(len(doc)))))
+        new = replace_texts(document, found, Replacer("numbered", vault=vault)).text
+        assert "5" not in re.sub(r"PER_[\d.]+", "", new)
+        assert restore(new, vault, kind).text == source
+    assert restore("PER_1 is it", vault).text == "-5.5e3 is it"
 
 
 def test_a_further_occurrence_is_found_in_another_text(nlp):
