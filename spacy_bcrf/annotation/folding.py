@@ -111,6 +111,8 @@ class Folded:
         """Return whether a unit starts here, and a character of the old text."""
         if not 0 < i < len(self.text):
             return True
+        if " " in self.text[i - 1 : i + 1]:
+            return self._is_whole(i)
         start = i - 1
         while start and self.text[start] in _MARKS:
             start -= 1
@@ -200,20 +202,22 @@ def fold(text: str) -> str:
     return _fold_text(text)[0]
 
 
-def join_words(name: str) -> Iterator[str]:
-    """Yield other forms of a folded name of two to four words, as names of users and files are.
+@lru_cache(1 << 12)
+def join_words(name: str) -> tuple[str, ...]:
+    """Return other forms of a folded name of two to four words: as names of users and files are.
 
     All words, or the first and the last one, joined by `_`, `.` or `-`; without initials also by a
     blank or nothing.
     """
-    words = re.split(r"[ _.-]+", name.rstrip("."))
+    words, forms = re.split(r"[ _.-]+", name.rstrip(".")), list[str]()
     if not (1 < len(words) < 5 and all(word.replace("'", "").isalpha() for word in words)):
-        return
+        return ()
     for some in dict.fromkeys((tuple(words), (words[0], words[-1]))):
         signs = ["_", ".", "-"]
         if min(map(len, some)) > 1:
             signs += [" "] + [""] * (len("".join(some)) >= _SHORTEST_GLUED)
-        yield from (form for sign in signs if (form := sign.join(some)) != name)
+        forms += (form for sign in signs if (form := sign.join(some)) != name)
+    return tuple(forms)
 
 
 def fold_name(text: str) -> str:

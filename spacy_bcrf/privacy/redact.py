@@ -237,7 +237,7 @@ def replace_texts(
         every += (one.move(first) for one in spans)
     strings: list[String] = []
     if every:
-        more, strings = merge_repeats(words, every, np.concatenate(tokens))
+        more, strings = merge_repeats(words, every, np.concatenate(tokens), document.markup)
         regions += more
     if replacer.vault is not None:
         placeholders = replacer.vault.find(document.source)
@@ -303,16 +303,18 @@ class String(NamedTuple):
 
 
 def find_places(
-    text: str, strings: Sequence[String]
+    text: str, strings: Sequence[String], folded: Folded | None = None
 ) -> Iterator[tuple[String, list[tuple[int, int]]]]:
-    """Yield strings with start and end of each occurrence in a text."""
-    places = Folded(text).find_all([string.text for string in strings])
+    """Yield strings with start and end of each occurrence in a text, which may be folded."""
+    places = (folded or Folded(text)).find_all([string.text for string in strings])
     for string in strings:
         yield string, [place for place in places[string.text] if string.is_in(text[slice(*place)])]
 
 
-def find_strings(words: Words, spans: Sequence[Region]) -> list[String]:
+def find_strings(words: Words, spans: Sequence[Region], sought: str | None = None) -> list[String]:
     """Return the found strings, their forms and words, each with the label of the highest score.
+
+    sought: a folded text that has each returned form; None returns all forms.
 
     A string that is found itself is no word of another one. A word in lower case, such as "of", is
     no string of its own, and one in upper case does not occur in lower case.
@@ -324,7 +326,9 @@ def find_strings(words: Words, spans: Sequence[Region]) -> list[String]:
     for start, end, label, *_ in sorted(spans, key=lambda span: span.score):
         if name := fold_name(text[start:end]):
             found[name] = String(name, label)
-            forms |= {form: String(form, label, name=name) for form in join_words(name)}
+            for form in join_words(name):
+                if sought is None or form in sought:
+                    forms[form] = String(form, label, name=name)
         for i in range(bisect_left(starts, start), bisect_left(starts, end)):
             token = tokens[i]
             word = "" if token.islower() else fold_name(token)
@@ -334,26 +338,30 @@ def find_strings(words: Words, spans: Sequence[Region]) -> list[String]:
 
 
 def merge_repeats(
-    words: Words, spans: Sequence[Region], inside: NDArray
+    words: Words, spans: Sequence[Region], inside: NDArray, markup: str = ""
 ) -> tuple[list[Region], list[String]]:
-    """Return spans and repeats, merged, and the strings.
+    """Return spans and repeats, merged, and the strings, also those that only a markup has.
 
     Repeats are all occurrences of strings whose pooled posterior is large enough, of another form
     together with the found string. inside: (n,) the probability that a token is in a span.
     """
     text, _, starts = words
-    strings, repeats = find_strings(words, spans), []
-    p, sums = inside.tolist(), {"": (0.0, 0)}
-    found = list(find_places(text, strings))
+    folded, p, repeats = Folded(text), inside.tolist(), list[Region]()
+    sought = f"{folded.text}\n{fold(markup)}" if markup else folded.text
+    strings = find_strings(words, spans, sought)
+    sums: dict[str, tuple[float, int]] = {}
+    found = list(find_places(text, strings, folded))
+    found.sort(key=lambda each: bool(each[0].name))  # other forms last
     for string, places in found:
-        of_places = (
+        of_places = [
             min(p[bisect_right(starts, start) - 1 : bisect_left(starts, end)])
             for start, end in places
-        )
-        sums[string.text] = sum(of_places), len(places)
-    for string, places in found:
-        (total, n), (more, n_more) = sums[string.text], sums[string.name]
-        pooled = (total + more) / max(1, n + n_more)
+        ]
+        total, n = sums[string.text] = sum(of_places), len(places)
+        if string.name:
+            more, n_more = sums[string.name]
+            total, n = total + more, n + n_more
+        pooled = total / max(1, n)
         if pooled >= MIN_POOLED:
             repeats += [Region(*place, string.label, pooled, True) for place in places]
     return merge_regions([*spans, *repeats]), strings
