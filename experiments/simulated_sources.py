@@ -5,8 +5,10 @@ python -m experiments.simulated_sources
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,15 @@ LABELS = ["A", "B"]
 N_DOCS, N_WORDS, RATE = 400, 20, 0.6
 """Documents, their words, and the share of the five places of a document that have an entity."""
 N_SEEDS = 2
+N_RANDOM = 200
+MIN_SPANS = 20
+COPIES: dict[str, Callable[..., tuple | None]] = {
+    "equal": lambda rng, a, b, k: (a, b, k),
+    "abstain": lambda rng, a, b, k: (a, b, k) if rng.random() < 0.6 else None,
+    "other ends": lambda rng, a, b, k: (a, b + int(rng.random() < 0.3), k),
+    "other labels": lambda rng, a, b, k: (a, b, k if rng.random() < 0.7 else 1 - k),
+}
+"""Of 60% of the spans; with other ends, and with other labels, in 30%."""
 GOOD, RULE, NOISY = (0.85, 0.9, 0.9, 0.9), (0.4, 0.8, 0.9, 0.9), (0.4, 0.6, 0.7, 0.7)
 SETTINGS: dict[str, tuple[list[tuple], int]] = {
     "one rule": ([(0.6, 0.85, 1, 1)], 0),
@@ -69,45 +80,145 @@ def main() -> None:
     rows: list[Row] = []
     errors = []
     for name, (sources, n_deny) in SETTINGS.items():
-        found = measure(sources, n_deny)
-        errors.append(found["error"])
-        rows.append({"sources": name, **{key: round(x, 3) for key, x in found.items()}})
+        runs = [
+            measure(*simulate(np.random.default_rng(seed), sources, N_DOCS), n_deny)
+            for seed in range(N_SEEDS)
+        ]
+        means = {key: float(np.mean([getattr(one, key) for one in runs])) for key in NAMES}
+        errors.append(means["error"])
+        rows.append({"sources": name} | {NAMES[key]: f"{x:.3f}" for key, x in means.items()})
     notes = f"median error {np.median(errors):.3f}, largest {max(errors):.3f}"
     print_table(f"Merged votes of {N_DOCS} documents, mean of {N_SEEDS} seeds", rows, notes)
+    measure_random()
+    measure_copies()
 
 
-def measure(sources: list[tuple], n_deny: int) -> dict[str, float]:
-    """Return the calibration error of the posteriors of all proposed spans, and F: of the result,
-    of the spans with most votes, of the best source."""
-    found = []
-    for seed in range(N_SEEDS):
-        spans, gold = simulate(np.random.default_rng(seed), sources, N_DOCS)
-        docs = make_docs(spans)
-        kept = [Source(str(i), read_groups(str(i)), denies=i < n_deny) for i in range(len(spans))]
-        with TemporaryDirectory() as folder:
-            aggregate(docs, kept, LABELS, Path(folder))
-            (merged,) = [
-                [(N_WORDS * i + e.start, N_WORDS * i + e.end, LABELS.index(e.label_))
-                 for i, doc in enumerate(DocBin().from_disk(path).get_docs(docs[0].vocab))
-                 for e in doc.ents]
-                for path in Path(folder).glob("*.spacy")
-            ]  # fmt: skip
-            with np.load(Path(folder) / "000000.npz") as arrays:
-                unary, moves = arrays["unary"].astype("float64"), arrays["transitions"]
-        chain = Potentials(unary, moves, np.full(N_DOCS, N_WORDS, "int32"))
-        proposed = np.array(sorted({span for own in spans for span in own}))
-        right = np.array([tuple(span) in gold for span in proposed.tolist()])
-        p = span_posteriors(chain, BILUO.span_tags(LABELS), *proposed.T)
-        votes = [Votes.of(sorted(own), np.ones(len(unary), bool), np.eye(2)) for own in spans]
-        found.append(
-            {
-                "error": calibration_error(p, right),
-                "F": f_score(set(merged), gold),
-                "most votes": f_score(take_plurality(votes), gold),
-                "best source": max(f_score(set(own), gold) for own in spans),
+class Measured(NamedTuple):
+    """error: of the posteriors of all proposed spans. f, plurality, best: F of the result, of the
+    spans with most votes, and of the best source. precisions: by source and label with `MIN_SPANS`
+    spans, the true precision, and the interval."""
+
+    error: float
+    f: float
+    plurality: float
+    best: float
+    precisions: list[tuple[float, float, float]]
+
+
+NAMES = {"error": "error", "f": "F", "plurality": "most votes", "best": "best source"}
+
+
+def measure_random() -> None:
+    """Print the results of random settings, by the number of sources."""
+    found: dict[str, list[Measured]] = {"2": [], "3": [], "4 to 8": []}
+    for seed in range(N_RANDOM):
+        rng = np.random.default_rng(1000 + seed)
+        sources, n_deny = draw_sources(rng)
+        key = str(len(sources)) if len(sources) < 4 else "4 to 8"
+        found[key].append(measure(*simulate(rng, sources, N_DOCS), n_deny))
+    rows: list[Row] = []
+    for key, runs in {**found, "all": [one for each in found.values() for one in each]}.items():
+        rows.append(
+            {"sources": key, "settings": len(runs)}
+            | {NAMES[k]: f"{np.mean([getattr(one, k) for one in runs]):.3f}" for k in NAMES}
+            | {
+                "below most votes by .005": sum(one.f < one.plurality - 0.005 for one in runs),
+                "below the best source by .01": sum(one.f < one.best - 0.01 for one in runs),
             }
         )
-    return {key: float(np.mean([one[key] for one in found])) for key in found[0]}
+    true, low, high = np.array([row for each in runs for row in each.precisions]).T
+    inside = (low <= true) & (true <= high)
+    by_tenth = np.bincount((10 * true).astype(int), inside), np.bincount((10 * true).astype(int))
+    shares = [f"{x:.0f} of {n}" for x, n in zip(*by_tenth, strict=True) if n]
+    notes = f"true precisions in their 95% intervals, from the lowest tenth on: {', '.join(shares)}"
+    print_table(f"{N_RANDOM} random settings", rows, notes)
+
+
+def measure_copies() -> None:
+    """Print how copies of a source change F."""
+    rows: list[Row] = []
+    changes: dict[str, list[float]] = {kind: [] for kind in COPIES}
+    for seed in range(N_RANDOM):
+        rng = np.random.default_rng(2000 + seed)
+        sources, n_deny = draw_sources(rng)
+        spans, gold = simulate(rng, sources, N_DOCS)
+        kind = list(COPIES)[seed % len(COPIES)]
+        original = int(rng.integers(len(spans)))
+        denies = [i < n_deny for i in range(len(spans))]
+        n = 5 if seed % 8 < 4 else 10
+        copies = [
+            sorted(filter(None, (COPIES[kind](rng, *span) for span in spans[original])))
+            for _ in range(n)
+        ]
+        alone = measure(spans, gold, n_deny)
+        denies += [denies[original] and kind != "abstain"] * n
+        changes[kind].append(measure([*spans, *copies], gold, denies).f - alone.f)
+    for kind, of_kind in changes.items():
+        sizes = np.abs(of_kind)
+        rows.append(
+            {
+                "copies": kind,
+                "settings": len(of_kind),
+                "F changes by more than .01": int((sizes > 0.01).sum()),
+                "largest change": f"{max(of_kind, key=abs):+.3f}",
+            }
+        )
+    print_table(f"5 or 10 copies of a source in {N_RANDOM} random settings", rows, "")
+
+
+def draw_sources(rng: np.random.Generator) -> tuple[list[tuple], int]:
+    """Return 2 to 8 random sources, and how many of them deny: none in half of the cases."""
+    sources: list[tuple] = []
+    n = int(rng.integers(2, 9))
+    while len(sources) < n:
+        one = (*rng.uniform([0.2, 0.3, 0.7, 0.6], [0.9, 0.97, 1, 1]).tolist(),)
+        if false_rate(*one[:2]) <= 1:
+            sources.append(one)
+    return sources, 0 if rng.random() < 0.5 else int(rng.integers(1, n + 1))
+
+
+def false_rate(coverage: float, precision: float) -> float:
+    """Return the share of places without an entity where a source has a span."""
+    return RATE * coverage * (1 - precision) / precision / (1 - RATE)
+
+
+def measure(spans: list[list[tuple]], gold: set[tuple], denies: int | Sequence[bool]) -> Measured:
+    """Merge the spans of sources. denies: of each source; or the number of those that do."""
+    if isinstance(denies, int):
+        denies = [i < denies for i in range(len(spans))]
+    docs = make_docs(spans)
+    kept = [
+        Source(str(i), read_groups(str(i)), denies=of_source) for i, of_source in enumerate(denies)
+    ]
+    with TemporaryDirectory() as folder:
+        result = aggregate(docs, kept, LABELS, Path(folder))
+        (path,) = Path(folder).glob("*.spacy")
+        merged = {
+            (N_WORDS * i + e.start, N_WORDS * i + e.end, LABELS.index(e.label_))
+            for i, doc in enumerate(DocBin().from_disk(path).get_docs(docs[0].vocab))
+            for e in doc.ents
+        }
+        with np.load(path.with_suffix(".npz")) as arrays:
+            unary, moves = arrays["unary"].astype("float64"), arrays["transitions"]
+    chain = Potentials(unary, moves, np.full(N_DOCS, N_WORDS, "int32"))
+    proposed = np.array(sorted({span for own in spans for span in own}))
+    right = np.array([tuple(span) in gold for span in proposed.tolist()])
+    p = span_posteriors(chain, BILUO.span_tags(LABELS), *proposed.T)
+    votes = [Votes.of(sorted(own), np.ones(len(unary), bool), np.eye(2)) for own in spans]
+    precisions = []
+    for i, own in enumerate(spans):
+        for k, figures in enumerate(result.figures[str(i)]):
+            of_label = [span in gold for span in own if span[2] == k]
+            if len(of_label) >= MIN_SPANS:
+                one = figures.precision
+                precisions.append((float(np.mean(of_label)), one.low or 0.0, one.high or 1.0))
+    return Measured(
+        calibration_error(p, right),
+        f_score(merged, gold),
+        f_score(take_plurality(votes), gold),
+        max(f_score(set(own), gold) for own in spans),
+        precisions,
+    )
 
 
 def calibration_error(p: NDArray, right: NDArray) -> float:
@@ -148,7 +259,7 @@ def simulate(
             if is_entity:
                 gold.add((start, end, label))
             for own, (coverage, precision, right, exact) in zip(spans, sources, strict=True):
-                false = RATE * coverage * (1 - precision) / precision / (1 - RATE)
+                false = false_rate(coverage, precision)
                 if is_entity and rng.random() < coverage:
                     moved = end if rng.random() < exact else end - 1 if size > 1 else end + 1
                     own.append((start, moved, label if rng.random() < right else 1 - label))

@@ -43,9 +43,10 @@ class Priors:
     shared: the habits of a source at all labels count for this number of tokens of each label.
     silence: exponent of the probability of silence. Entities that one source finds, others find
     too: below 1, silent sources are not taken for as many independent witnesses.
-    entity: log-odds added to each entity that no source denies, less with known tags. Silent
-    sources and weights of near-copies take too much from a span of one source: one half of
-    CoNLL-2003's is below its majority without.
+    entity: log-odds added to each entity that no source denies, less with known tags, and in
+    proportion to the log-odds of a precision below the prior. Silent sources and weights of
+    near-copies take too much from a span of one source: one half of CoNLL-2003's is below its
+    majority without.
     trust: exponent of the share of others' votes that confirm a label of a source: its weight where
     sources differ about label or boundaries.
     temperature: of the chain of all labelings: the tokens of a span are no independent witnesses,
@@ -157,7 +158,8 @@ class VoteModel:
     that no vote confirms or denies, by symbol (K,), see `Priors`. log_moves, log_first: of
     the chain (T, T) and (T,). ends: tags that may end a sequence (T,). weights: of the sources
     (S,), below 1 for near-copies. correlations: (S, S) of the votes of two sources, given the true
-    tags. entity: log-odds added to each entity that no source denies. temperature: see `Priors`.
+    tags. bonus: by source, the log-odds added to an entity with this symbol (K,) that no source
+    denies. temperature: see `Priors`.
     """
 
     tags: SpanTags
@@ -168,8 +170,13 @@ class VoteModel:
     ends: NDArray[np.bool_]
     weights: Floats
     correlations: Floats
-    entity: float
+    bonus: list[Floats]
     temperature: float
+
+    @property
+    def n_prefixes(self) -> int:
+        """Number of tags of a label."""
+        return (len(self.log_first) - 1) // len(self.tags.first)
 
     def posterior(self, votes: Sequence[Votes], lengths: NDArray[np.int32]) -> Potentials:
         """Return the chain of the true tags of sequences, given votes. lengths: (B,).
@@ -186,13 +193,19 @@ class VoteModel:
             at = np.flatnonzero(weights < 1)
             unary[at] += (1 - weights[at, None]) * (rows[SILENT] - rows[symbols[at]])
         # An entity needs a vote on each of its tokens.
-        voted = _find_voted(said)
+        voted = _find_voted(
+            [each for each, weight in zip(said, self.weights, strict=True) if weight]
+        )
         unary[~voted, 1:] = -np.inf
         denied = [
             v.denies & (symbols == SILENT) for v, (symbols, _) in zip(votes, said, strict=True)
         ]
         begins = np.union1d(self.tags.first, self.tags.single)
-        unary[:, begins] += self.entity * ~np.any(denied, axis=0)[:, None]
+        bonus = np.zeros(n)
+        for of_symbol, (symbols, _) in zip(self.bonus, said, strict=True):
+            says = np.flatnonzero(symbols > BESIDE)
+            np.maximum.at(bonus, says, of_symbol[(symbols[says] - 2) // self.n_prefixes])
+        unary[:, begins] += (bonus * ~np.any(denied, axis=0))[:, None]
         empty = Potentials(unary, self.log_moves / self.temperature, lengths)
         unary[empty.starts] += self.log_first
         unary[np.ix_(empty.ends, ~self.ends)] = -np.inf
@@ -226,14 +239,16 @@ def fit_votes(
     if not any(len(of_source.starts) for of_source in votes):
         raise ValueError("expected a span of a source or more, got none")
     fit = _Fit(votes, lengths, tags, constraints, known, priors)
-    weights, correlations = fit.find_copies()
-    precisions = [fit.find_precisions(*each) for each in zip(fit.said, votes, strict=True)]
+    precisions, of_coarse = fit.judge_coarse()
+    of_copies, correlations = fit.find_copies()
+    weights = of_copies * of_coarse
     mean = fit.average(fit.compare(weights))
     inner, first = fit.empty.inner_edges, mean[fit.empty.starts].sum(axis=0)
     may_follow, may_start = constraints.transitions, constraints.start
     moves = np.where(may_follow, mean[inner].T @ mean[inner + 1], 0)
     prior = may_follow / may_follow.sum(axis=1, keepdims=True).clip(min=1)
     n_known = fit.is_known[_find_voted(fit.said)].sum()
+    usual = priors.entity * priors.spans / (priors.spans + n_known)
     return VoteModel(
         tags,
         [
@@ -248,7 +263,7 @@ def fit_votes(
         constraints.end,
         weights,
         correlations,
-        priors.entity * priors.spans / (priors.spans + n_known),
+        [usual * fit.compare_prior(p) for p in precisions],
         priors.temperature,
     )
 
@@ -281,6 +296,8 @@ class _Fit:
             table = np.zeros((2 + len(shares) * self.n_prefixes, self.n_tags))
             table[2:, 1:] = np.kron(shares, np.eye(self.n_prefixes))
             self.tables.append(table)
+        # A vote for alternatives confirms each of them.
+        self.allows = [np.sign(table) for table in self.tables]
 
     def find_copies(self) -> tuple[Floats, Floats]:
         """Return the weights of sources (S,), and the correlations of their votes (S, S).
@@ -319,18 +336,45 @@ class _Fit:
             sums[:, 0] += np.mean(weight) * denied
         return sums
 
+    def judge_coarse(self) -> tuple[list[Floats], Floats]:
+        """Return the precisions of symbols (K,), by source, and the weights of sources (S,).
+
+        A vote for alternatives is a guess that others resolve. Only where they confirm one of them,
+        it is right. It counts for as much of an entity, the rest of it for O. A source that is
+        wrong more often than right has no weight.
+        """
+        allowed = self.add_votes(np.ones(len(self.votes)), self.allows)
+        n_looked = np.sum([each.looked for each in self.votes], axis=0)
+        precisions, weights = [], np.ones(len(self.votes))
+        for i, ((symbols, own), allow, table, votes) in enumerate(
+            zip(self.said, self.allows, self.tables, self.votes, strict=True)
+        ):
+            at = np.flatnonzero((symbols > BESIDE) & (n_looked > 1))
+            of_symbol = (symbols[at] - 2) // self.n_prefixes
+            others = allowed[at] - own[at, None] * allow[symbols[at]]
+            confirmed = (others * allow[symbols[at]]).sum(axis=1) > 1e-9
+            coarse = votes.means.sum(axis=1) > 1
+            n, n_confirmed = (
+                coarse * np.bincount(of_symbol, x, len(coarse)) for x in (None, confirmed)
+            )
+            precisions.append(self.find_precisions(i, n, n_confirmed))
+            share = np.where(coarse, self.compare_prior(precisions[-1]), 1)
+            weights[i] = share[of_symbol].mean() if len(at) else 1.0
+            counts = np.where(coarse, precisions[-1], 1).repeat(self.n_prefixes)
+            table[2:] *= counts[:, None]
+            table[2:, 0] = 1 - counts
+        return precisions, weights
+
     def compare(self, weights: Floats) -> Floats:
         """Return the sums of votes by tag (N, T), where sources that others confirm count for more.
 
         The share of an entity stays. Such sources decide its label and boundaries. weights: (S,).
         """
         sums = self.add_votes(weights)
-        # A vote for alternatives confirms each of them.
-        allows = [np.sign(table) for table in self.tables]
-        allowed = self.add_votes(weights, allows)
+        allowed = self.add_votes(weights, self.allows)
         trusted = []
         for weight, (symbols, own), table, allow, votes in zip(
-            weights, self.said, self.tables, allows, self.votes, strict=True
+            weights, self.said, self.tables, self.allows, self.votes, strict=True
         ):
             says = np.flatnonzero(symbols > BESIDE)
             row, of_symbol = symbols[says], (symbols[says] - 2) // self.n_prefixes
@@ -407,19 +451,27 @@ class _Fit:
         table[0, SILENT] = (1 - min(false.sum(), 0.5)) ** exponent
         return _log(table)
 
-    def find_precisions(self, said: _Said, votes: Votes) -> Floats:
-        """Return the precision of each symbol (K,), see `Priors`, after tokens with known tags.
+    def find_precisions(self, i: int, n: Floats, right: Floats) -> Floats:
+        """Return the precision of each symbol (K,) of a source, see `Priors`.
 
         It says how many votes fall on O; `emit` counts other labels and boundaries by their habits.
+        n, right: tokens that tell it (K,), beside those with known tags.
         """
-        symbols, tags = said.symbols[self.is_known], self.known[self.is_known]
+        symbols = self.said[i].symbols[self.is_known]
         says = symbols > BESIDE
         of_symbol = (symbols[says] - 2) // self.n_prefixes
+        is_entity = self.known[self.is_known][says] > 0
         n, right = (
-            np.bincount(of_symbol, weights, len(votes.means)) for weights in (None, tags[says] > 0)
+            told + np.bincount(of_symbol, x, len(n)) for told, x in ((n, None), (right, is_entity))
         )
         spans, precision = self.priors.spans, self.priors.precision
         return (right + spans * precision) / (n + spans)
+
+    def compare_prior(self, precisions: Floats) -> Floats:
+        """Return the log-odds of precisions as a share of those of the prior one, from 0 to 1."""
+        odds = precisions / (1 - precisions)
+        prior = self.priors.precision / (1 - self.priors.precision)
+        return (np.log(odds) / np.log(prior)).clip(0, 1)
 
 
 def _normalize(counts: Floats) -> Floats:

@@ -15,6 +15,8 @@ from .copies import MIN_SPANS
 from .figures import TELLS, Figures, Share, estimate_share
 from .judge import Judge
 
+COARSE = 0.7
+"""A source has a note if others confirm less than this share of its votes for alternatives."""
 UNCONFIRMED = 0.5
 """A source has a note if less than this share of its spans is confirmed, and of that of others."""
 
@@ -168,6 +170,13 @@ def _note_unconfirmed(names: Sequence[str], judge: Judge) -> list[str]:
     n, confirmed = judge.confirmed.T
     shares = confirmed / n.clip(min=1)
     notes = []
+    for i, name in enumerate(names[:-1] if judge.merger.places is None else ()):
+        coarse = judge.merger.precisions(i)[judge.merger.is_coarse(i)]
+        if (coarse < COARSE).any():
+            notes.append(
+                f"{name}: others confirm {100 * coarse.min():.0f}% of its votes for one of several "
+                "labels; they count for less"
+            )
     for i in np.flatnonzero((n >= MIN_SPANS) & (shares < UNCONFIRMED)).tolist():
         others = np.flatnonzero((n >= MIN_SPANS) & (np.arange(len(n)) != i))
         usual = float(np.median(shares[others])) if len(others) else 0.0

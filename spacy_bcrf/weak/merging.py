@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from bcrf.chain import CRF, Potentials, span_posteriors, viterbi
 from bcrf.chain.place_model import PlaceModel, fit_places
 from bcrf.chain.votes import PRIORS, VoteModel, Votes, fit_votes
+from spacy_bcrf.annotation.arrays import UNKNOWN
 
 from .baselines import Spans, take_plurality
 from .copies import Groups, find_groups
 from .repeats import Repeats
-from .vote_shards import SCHEME, VoteShard, VoteShards
+from .vote_shards import SCHEME, VoteShard, VoteShards, find_voted
 
 MAX_FIT = 300_000
 """Number of tokens that the model is fitted on, about: of all documents, or of some by the hash of
@@ -48,6 +49,12 @@ class Merger:
         symbols = [*self.groups.symbols, np.arange(len(self.labels))]
         return self.model.precisions[self.of_source[source]][symbols[source]]
 
+    def is_coarse(self, source: int) -> NDArray[np.bool_]:
+        """Return which symbols of a source (K,) mean one of several labels."""
+        means = self.groups.means[self.of_source[source]][self.groups.symbols[source]]
+        several: NDArray[np.bool_] = means.sum(axis=1) > 1
+        return several
+
     def posterior(self, votes: Sequence[Votes], lengths: NDArray[np.int32]) -> Potentials:
         """Return the chain of all labelings, given the votes of groups, with or without repeats."""
         without = len(votes) == len(self.groups.members)
@@ -74,13 +81,17 @@ class Merger:
         self.best = int(np.argmax(expected))
         self.by_votes = self.places is not None and len(votes) == 2
 
+    def find_voted(self, shard: VoteShard, merged: Sequence[Votes]) -> NDArray[np.bool_]:
+        """Return a mask (N,) of the tokens with a vote that counts, or a known tag."""
+        counts = [votes for votes, w in zip(merged, self.of_sources.weights, strict=True) if w]
+        return (shard.tags != UNKNOWN) | find_voted(counts)
+
     def add_repeats(self, shard: VoteShard) -> tuple[list[Votes], list[Votes]]:
         """Return the votes of sources, and of groups, with the repeats as a further source."""
         merged = self.groups.merge(shard.votes)
         tags = self.decode(merged, self.posterior(merged, shard.lengths))
-        found = self.repeats.find(
-            shard.docs, find_spans(tags, shard.lengths), tags, shard.find_voted()
-        )
+        voted = self.find_voted(shard, merged)
+        found = self.repeats.find(shard.docs, find_spans(tags, shard.lengths), tags, voted)
         missed = np.zeros(len(tags), dtype=bool)
         for start, end, _ in found:
             missed[start:end] = True
@@ -150,7 +161,7 @@ def fit_merger(shards: VoteShards, labels: Sequence[str]) -> Merger:
     # Two passes: whether a phrase is an entity in most places does not depend on their order.
     for part, found in zip(parts, best, strict=True):
         merger.repeats.learn(part.docs, find_spans(found, part.lengths))
-    for part, found in zip(parts, best, strict=True):
-        merger.repeats.learn_misses(part.docs, found, part.find_voted())
+    for part, votes, found in zip(parts, merged, best, strict=True):
+        merger.repeats.learn_misses(part.docs, found, merger.find_voted(part, votes))
     merger.model = fit(join(merger.add_repeats(part)[1] for part in parts))
     return merger

@@ -40,10 +40,6 @@ class VoteShard(NamedTuple):
     def lengths(self) -> NDArray[np.int32]:
         return doc_lengths(self.docs)
 
-    def find_voted(self) -> NDArray[np.bool_]:
-        """Return a mask (N,) of the tokens with a vote or a known tag."""
-        return (self.tags != UNKNOWN) | find_voted(self.votes)
-
     def select(self, keep: NDArray[np.bool_]) -> "VoteShard":
         """Return some of the documents (B,) with their votes."""
         tokens = np.repeat(keep, self.lengths)

@@ -258,6 +258,14 @@ def test_a_coarse_vote_agrees_with_the_label_that_it_allows(tmp_path):
     assert found.agreement[:2, :2].tolist() == [[1, 1], [1, 1]]
 
 
+def test_a_coarse_vote_that_others_do_not_confirm_has_a_note(tmp_path):
+    docs = make_docs() * 10
+    coarse = Source("proper", propose(*((0, 1, k, 0.5) for k in "AB"), (1, 2, "A", 1.0)))
+    found = aggregate(docs, [coarse, *SOURCES], ["A", "B"], tmp_path)
+    assert any(note.startswith("proper: others confirm 17% of its votes") for note in found.notes)
+    assert found.n_entities == {"A": 80, "B": 0}
+
+
 def test_the_page_has_the_votes_without_a_model(tmp_path):
     gold = make_docs()
     for doc in gold:
