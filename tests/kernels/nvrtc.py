@@ -43,6 +43,10 @@ class Resources(NamedTuple):
     registers: int
 
 
+VERSIONS = ("12", "13")
+"""Of CUDA. Tests have the same names without the extra, so that `make skipped` finds them."""
+
+
 @cache
 def find_libraries() -> dict[str, Path]:
     """Return NVRTC's libraries in the packages of the extra nvrtc, by CUDA's version."""

@@ -33,7 +33,7 @@ SCORES = [(2.0, False), (2.0, True), (3000.0, True)]
 
 
 @pytest.mark.skipif(not nvrtc.find_libraries(), reason="the extra nvrtc is missing")
-@pytest.mark.parametrize("version", nvrtc.find_libraries())
+@pytest.mark.parametrize("version", nvrtc.VERSIONS)
 @pytest.mark.parametrize("architecture", nvrtc.ARCHITECTURES)
 @pytest.mark.parametrize("types", nvrtc.TYPES, ids="-".join)
 @pytest.mark.parametrize("file", nvrtc.FILES)
