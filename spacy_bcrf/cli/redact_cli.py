@@ -232,7 +232,7 @@ def _show_counts(n: Counter[str], output: Path) -> None:
     typer.echo(f"{counted(n['texts'], 'text')} with {spans} written to {output}")
     left = (
         f"found strings still stand at {counted(n['left'], 'place')}: where they are improbable, "
-        "and in names of fields and other markup, which stay"
+        "and in fields, names and markup that stay"
     )
     print_notes([left] * bool(n["left"]))
     share = n["replaced"] / max(1, n["replaced"] + n["characters"] - n["written"])
