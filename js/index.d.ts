@@ -82,6 +82,8 @@ export interface Final {
   spans: Span[];
   /** With `threshold`, `promise` or a promise of recall: the spans of `candidates`, with the token at which they start. */
   candidates: Span[];
+  /** Spans of `bcrf_identifiers`, some before their tokens are final. */
+  identifiers: Span[];
 }
 
 /** Annotates a text in pieces as if it were whole. */

@@ -19,6 +19,12 @@ function* shorten(text) {
   }
 }
 
+// Return where the word that reaches up to `end` begins.
+function findLastWord(text, start, end) {
+  while (end > start && !isSpaceAt(text, end - 1)) --end;
+  return end;
+}
+
 // Return where to go on: behind what is found, else at the next word of the match.
 function findNext({ 0: text, index }, found) {
   const blank = text.indexOf(" ", 1);
@@ -29,6 +35,7 @@ export class Identifiers {
   // spec: patterns and constants by name, forms of national numbers, regions and the metadata of telephone numbers.
   constructor(spec, characters) {
     Object.assign(this, { spec, characters, compiled: {}, phones: new PhoneNumbers(spec.phones, spec.regions) });
+    this.reach = 4 * spec.before; // UTF-16 units before an identifier that a scan reads
     this.known = new Map(); // telephone numbers, and what is none
     for (const name of Object.keys(spec.national))
       if (!Object.hasOwn(NATIONAL_NUMBERS, name)) throw new RangeError(`the national number ${name} is unknown`);
@@ -68,20 +75,26 @@ export class Identifiers {
     const keys = this.all("PRIVATE_KEY", text, start).map(({ 0: key, index }) => [index, index + key.length, "KEY"]), found = [...keys];
     let stop = text.length, at = start;
     if (!ended) {
-      while (stop > start && !isSpaceAt(text, stop - 1)) --stop;
+      stop = findLastWord(text, start, stop);
       const begin = text.indexOf(beginKey, keys.at(-1)?.[1] ?? start);
-      if (begin >= 0 && text.length < begin + 2 * longestKey + AROUND_KEY) stop = Math.min(stop, begin);
+      if (begin >= 0 && text.length < begin + 2 * longestKey + AROUND_KEY) stop = Math.min(stop, findLastWord(text, start, begin));
     }
-    const known = text.slice(0, stop);
-    for (let match; (match = this.search("CHUNK", known, at)); ) {
+    const complete = text.slice(0, stop);
+    for (let match; (match = this.search("CHUNK", complete, at)); ) {
       const first = match.index, [end, firstEnd] = this.extend(text, first, first + match[0].length, ended);
-      if (end < 0 || (end > stop && !ended)) return { found, known: first };
+      if (end < 0 || (end > stop && !ended)) {
+        at = stop = first;
+        break;
+      }
       const isInKey = keys.some(([from, to]) => from < end && first < to);
       const own = isInKey ? [] : this.findInChunk(text.slice(0, end), first).filter(([from]) => from < firstEnd);
       found.push(...own);
       at = Math.max(firstEnd, ...own.map(([, to]) => to));
     }
-    return { found: found.sort((a, b) => a[0] - b[0]), known: ended ? text.length : Math.max(at, stop) };
+    let known = ended ? text.length : Math.max(at, stop);
+    // The last word of a key may go on, and nothing of such a word counts.
+    for (const [from, to] of keys.reverse()) if (to > known) known = Math.min(known, findLastWord(text, start, from));
+    return { found: found.filter(([, to]) => to <= known).sort((a, b) => a[0] - b[0]), known };
   }
   // Return the ends of the chunk whose first word is given, and of the words that count; -1 if a later character says.
   extend(text, start, end, ended) {

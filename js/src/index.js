@@ -107,11 +107,10 @@ class Pipeline {
   stream(options = {}) {
     checkOptions(options, "pipe", "threshold", "promise");
     const component = this.find(options.pipe, false), { threshold, promise } = options;
-    const earlier = this.components.find((each) => each !== component && each.spec.writes === "entities");
-    if (earlier && component.spec.writes === "entities")
-      throw new RangeError(`${component.name} cannot stream: it keeps the entities of ${earlier.name}`);
+    const isRead = component.spec.writes === "entities" || component.chain.scores.columns.includes("ent_type");
+    const identifiers = isRead && this.components.find(({ finder }) => finder);
     const hasPromise = component.isSpans && component.spec.control?.promise === "recall";
     const isSought = hasPromise || threshold !== undefined || promise !== undefined;
-    return new Stream(this.tokenizer, component, isSought ? this.minimum(component, options) : null);
+    return new Stream(this.tokenizer, component, isSought ? this.minimum(component, options) : null, identifiers);
   }
 }

@@ -2,7 +2,7 @@
 // spacy_bcrf/pipeline, and spacy_bcrf/annotation/text_stream.py.
 
 import { bestSpans } from "./best_spans.js";
-import { checkText, codePoints, isSpaceAt } from "./characters.js";
+import { checkText, codePoints, countBelow, isSpaceAt } from "./characters.js";
 import { Lattice, pathOf } from "./chain.js";
 import { Affixes } from "./tokenizers.js";
 
@@ -78,9 +78,39 @@ function findFinal(part, cutoffs, depth) {
   return String(best) === String(others) ? best.map((i) => spans[i]) : null;
 }
 
+// The identifiers of a text that arrives in pieces.
+class Identified {
+  constructor(component) {
+    this.component = component;
+    this.known = 0; // the tokens whose identifiers are known, up to the character `at`
+    this.at = this.offset = this.end = 0; // end: of the tokens of identifiers
+    this.text = ""; // from the character `offset` on
+  }
+  // Return what a piece makes known: spans of the tokens, of which the first has the number `base`.
+  read(piece, tokens, base, ended) {
+    this.text += piece;
+    const { component } = this, { found, known } = component.finder.scan(this.text, this.at - this.offset, ended), spans = [];
+    const starts = tokens.map(({ token }) => token.start);
+    for (const [start, stop, label] of found.map(([from, to, label]) => [this.offset + from, this.offset + to, label])) {
+      const from = Math.max(this.end, base + countBelow(starts, start + 1) - 1), to = base + countBelow(starts, stop);
+      if (from >= to) continue;
+      const first = tokens[from - base], last = tokens[to - 1 - base];
+      spans.push({ label, start: first.token.start, end: last.token.end, points: [first.points[0], last.points[1]], tokens: [from, to] });
+      this.end = to;
+    }
+    this.at = this.offset + known;
+    while (this.known < base + tokens.length && tokens[this.known - base].token.end <= this.at) ++this.known;
+    // What is before may say what a number is.
+    const cut = Math.max(0, known - component.finder.reach);
+    this.text = this.text.slice(cut);
+    this.offset += cut;
+    return spans;
+  }
+}
+
 export class Stream {
-  // minimum: by label the least probabilities of candidates; null for none.
-  constructor(tokenizer, component, minimum) {
+  // minimum: by label the least probabilities of candidates; null for none. identifiers: the component before, if there is one.
+  constructor(tokenizer, component, minimum, identifiers) {
     const obstacle = findObstacle(component), { transitions, C } = component.chain;
     if (obstacle) throw new RangeError(`${component.name} cannot stream: ${obstacle}`);
     Object.assign(this, { tokenizer, component, minimum, text: new Text(tokenizer), tokens: [], isClosed: false });
@@ -96,6 +126,7 @@ export class Stream {
     this.dropped = [];
     this.known = new Set(); // spans of several layers
     this.half = ""; // of a pair of surrogates
+    this.identified = identifiers ? new Identified(identifiers) : null;
   }
   // Take the next text, and return what is final: tokens with their tags, and spans, some of earlier tokens.
   feed(piece) {
@@ -115,7 +146,7 @@ export class Stream {
     return this.advance(this.text.rest);
   }
   advance(text) {
-    const nothing = { tokens: [], tags: [], spans: [], candidates: [] };
+    const nothing = { tokens: [], tags: [], spans: [], candidates: [], identifiers: [] };
     if (!text && !this.isClosed) return nothing;
     const { words, spaces, starts, ends, isBlank } = this.tokenizer.tokenize(text), point = codePoints(text);
     words.forEach((word, i) => this.tokens.push({
@@ -125,21 +156,35 @@ export class Stream {
     }));
     this.offset += text.length;
     this.point += point(text.length);
+    const identifiers = this.identify(text);
     this.extend();
-    if (this.scored === this.base) return nothing;
+    if (this.scored === this.base) return { ...nothing, identifiers };
     this.labelings.forEach((labeling, k) => (this.isForF ? this.choose(labeling, k) : this.settle(labeling, k)));
-    return this.release();
+    return { ...this.release(), identifiers };
+  }
+  // Mark the tokens of the identifiers that are known now, and return these.
+  identify(text) {
+    const { component, tokens, base } = this, found = this.identified?.read(text, tokens, base, this.isClosed) ?? [];
+    for (const entity of found) {
+      const { label, tokens: [from, to] } = entity;
+      component.findFixed({ entities: [entity] }).forEach((tag, i) => (tokens[i - base].fixed = tag));
+      for (let i = from; i < to; ++i) tokens[i - base].type = label;
+    }
+    return found;
   }
   // Score the tokens whose neighbours are known.
   extend() {
     const { component, tokens, base, scored } = this, { scores, S, transitions, behindBlanks } = component.chain;
-    const length = base + tokens.length, to = this.isClosed ? length : length - scores.reach.after;
+    const length = base + tokens.length, known = this.identified?.known ?? length, to = this.isClosed ? length : known - scores.reach.after;
     if (to <= scored) return;
     const words = tokens.map(({ token }) => token.text), part = { from: scored - base, to: to - base };
-    component.chain.split(scores.score({ words }, {}, part)).forEach((unary, c) => {
+    const columns = { ent_type: this.identified && tokens.map(({ type = "" }) => type) };
+    component.chain.split(scores.score({ words }, columns, part)).forEach((unary, c) => {
       for (let i = scored; i < to; ++i) {
-        const at = (i - scored) * S, { isBlank } = tokens[i - base], isLast = this.isClosed && i === length - 1;
+        const at = (i - scored) * S, { fixed } = tokens[i - base], isLast = this.isClosed && i === length - 1;
+        const isBlank = tokens[i - base].isBlank && fixed === undefined;
         component.limit(unary, at, i === 0, isLast);
+        if (this.identified) component.restrictFixed(unary, at, fixed, tokens[i - base - 1]?.fixed);
         component.restrict(unary, at, c, isBlank, isLast);
         const lattice = this.lattices[c];
         lattice.push(unary, at, isBlank ? behindBlanks : transitions);
@@ -158,7 +203,7 @@ export class Stream {
     labeling.open = base + end;
     for (const [from, to, tag] of component.findSpans(tags.slice(open - base, end), open)) {
       const span = [from, to, component.labelOf[c][component.slotOf[tag]]], key = span.join(" ");
-      if (!this.known.has(key)) this.waiting.push(span);
+      if (!this.known.has(key)) this.keepWaiting([span]);
       this.known.add(key);
     }
   }
@@ -173,7 +218,7 @@ export class Stream {
         while (base + tags.length < from) tags.push(0);
         for (const [start, to, label] of final)
           tags.splice(start - base, to - start, ...pathOf(tagsOf, to - start, places[label].slot));
-        this.waiting.push(...final);
+        this.keepWaiting(final);
         labeling.open = from;
         if (from === this.scored) return;
       }
@@ -182,6 +227,10 @@ export class Stream {
       part.push(...found);
       reached = Math.max(reached, from + 1, ...found.map(({ span: [, to] }) => to));
     }
+  }
+  // Keep spans until their probability is final, except those of identifiers.
+  keepWaiting(spans) {
+    this.waiting.push(...spans.filter(([from]) => this.tokens[from - this.base].fixed === undefined));
   }
   release() {
     const { component, base } = this, { least } = component, spans = [], waiting = this.waiting;

@@ -176,27 +176,30 @@ class Identifiers:
 
         start: 0, or what a scan of a shorter text has returned. ended: whether nothing follows.
         """
-        found = [Identifier(*m.span(), "KEY") for m in _PRIVATE_KEY.finditer(text, start)]
-        keys = list(found)
+        keys = [Identifier(*m.span(), "KEY") for m in _PRIVATE_KEY.finditer(text, start)]
         stop = len(text)
         if not ended:
-            last = re.compile(r"\S*\Z").search(text, start)
-            stop = last.start() if last else stop
+            stop = _find_last_word(text, start, stop)
             begin = text.find(BEGIN_KEY, keys[-1].end if keys else start)
             if begin >= 0 and len(text) < begin + LONGEST_KEY + 120:
-                stop = min(stop, begin)
-        at = start
+                stop = min(stop, _find_last_word(text, start, begin))
+        found, at = list(keys), start
         while (match := _CHUNK.search(text, at, stop if not ended else len(text))) is not None:
             end, first_end = self._extend(text, *match.span(), ended)
             if end < 0 or (end > stop and not ended):
-                return found, match.start()
+                at = stop = match.start()
+                break
             inside = any(key.start < end and match.start() < key.end for key in keys)
             new = [] if inside else self._find_in_chunk(text, match.start(), end)
             new = [one for one in new if one.start < first_end]
             found += new
             at = max([first_end, *(one.end for one in new)])
-        found.sort()
-        return found, len(text) if ended else max(at, stop)
+        known = len(text) if ended else max(at, stop)
+        for key in reversed(keys):
+            # Its last word may go on, and nothing of such a word counts.
+            if key.end > known:
+                known = min(known, _find_last_word(text, start, key.start))
+        return sorted(one for one in found if one.end <= known), known
 
     def _extend(self, text: str, start: int, end: int, ended: bool) -> tuple[int, int]:
         """Return the ends of the chunk whose first word is given, and of the words that count.
@@ -310,6 +313,12 @@ def _shorten(text: str) -> Iterator[str]:
     while text:
         yield text
         text = text[: max(text.rfind(" "), text.rfind("/"), 0)].rstrip(" (.-/")
+
+
+def _find_last_word(text: str, start: int, end: int) -> int:
+    """Return where the word that reaches up to `end` begins."""
+    last = re.compile(r"\S*\Z").search(text, start, end)
+    return last.start() if last else end
 
 
 def _find_next(match: re.Match[str], found: str) -> int:

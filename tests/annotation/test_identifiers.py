@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("phonenumbers", reason="needs the extra identifiers")
 pytest.importorskip("stdnum", reason="needs the extra identifiers")
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spacy_bcrf.annotation.identifiers import LONGEST_KEY, Identifiers
@@ -76,12 +76,16 @@ def test_an_open_key_ends_the_search() -> None:
     assert text[found.start :] == "a@b.example"
 
 
+@example(["x", KEY, "a@b.example 12"], [7], "")
 @given(
-    st.lists(st.sampled_from([*dict(RIGHT), *WRONG, *CARDS, "A", " ", "\n", "12 "]), max_size=5),
+    st.lists(
+        st.sampled_from([*dict(RIGHT), *WRONG, *CARDS, KEY, "A", " ", "\n", "12 "]), max_size=5
+    ),
     st.lists(st.integers(1, 40), min_size=1),
+    st.sampled_from(["", " "]),
 )
-def test_pieces_of_a_text_give_the_same(parts: list[str], sizes: list[int]) -> None:
-    text = " ".join(parts)
+def test_pieces_of_a_text_give_the_same(parts: list[str], sizes: list[int], blank: str) -> None:
+    text = blank.join(parts)
     found, read, at, k = [], "", 0, 0
     while len(read) < len(text):
         read = text[: len(read) + sizes[k % len(sizes)]]

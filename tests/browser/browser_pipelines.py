@@ -124,7 +124,7 @@ KINDS = {
     "identifiers": (
         {
             "identifiers": {},
-            "ner": _model(["w[-1..1]", "ent_type[-1..1]", "elsewhere.ent_type[0]"]),
+            "ner": _model(["w[-1..1]", "ent_type[-2..1]"]),
         },
         _tokenizer("SplitTokenizer"),
     ),

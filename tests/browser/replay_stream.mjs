@@ -30,6 +30,8 @@ for (const line of readFileSync(golden, "utf8").trimEnd().split("\n")) {
   else likely.forEach((x, i) => (p = Math.max(p, Math.abs(x.probability - candidates[i].probability))));
   const a = JSON.stringify([whole.tokens, wanted.tags, own.map((x) => x.slice(0, 5))]);
   const b = JSON.stringify([all("tokens"), all("tags"), spans.map((x) => [...x.tokens, x.label, ...x.points])]);
+  const marked = whole.components.identifiers?.spans.map(({ text: _, ...span }) => span) ?? [];
+  if (JSON.stringify(marked) !== JSON.stringify(all("identifiers"))) different.push({ text, marked, found: all("identifiers") });
   if (a !== b) different.push({ text, wanted: a, found: b });
   else own.forEach((x, i) => (p = Math.max(p, Math.abs(x[5] - spans[i].probability))));
 }

@@ -63,11 +63,12 @@ def test_javascript_repeats_the_output_of_python(kind, tmp_path):
         *(("bio", "viterbi", 0.0), ("split", "viterbi", 0.0), ("characters", "viterbi", 0.0)),
         *(("layers", "viterbi", 0.0), ("bio", "viterbi", 0.7), ("bio", "f", 0.0)),
         *(("split", "f", 0.1), ("promise", "f", 0.1), ("layers", "f", 0.2)),
-        ("layers f", "f", 0.05),
+        *(("layers f", "f", 0.05), ("identifiers", "viterbi", 0.0), ("identifiers", "f", 0.1)),
     ],
 )
 def test_a_stream_at_random_cuts_equals_the_whole_text(kind, decoder, threshold, tmp_path):
     nlp = train("split" if kind == "promise" else kind)
+    texts = make_texts(150, seed=11, identifiers=kind == "identifiers")
     (_, pipe), *_ = reversed(nlp.pipeline)
     pipe.set_decoder(decoder)
     pipe.threshold = threshold
@@ -75,7 +76,7 @@ def test_a_stream_at_random_cuts_equals_the_whole_text(kind, decoder, threshold,
         pipe.control = Control("precision", pipe.labels, (0.6,) * len(pipe.labels))
     export(nlp, tmp_path / "model.bcrf")
     golden = tmp_path / "golden.jsonl"
-    golden.write_text("\n".join(make_golden(nlp, make_texts(150, seed=11))))
+    golden.write_text("\n".join(make_golden(nlp, texts)))
     found = run_node("replay_stream.mjs", tmp_path / "model.bcrf", golden, "3")
     assert (found["texts"], found["different"]) == (150, [])
     assert found["p"] < 1.1e-4 and found["released"] > 1000
