@@ -187,37 +187,57 @@ export class Lattice {
   // Return P(tag of token i | next tag) for each next tag, behind the last token. When the text has ended, for each last tag.
   given(i, tag, ended) {
     const { T, n, f, behind } = this, rows = (this.rows[i] ??= []);
-    const row = (rows[tag] ??= { p: new Float64Array(T).fill(1, tag, tag + 1), steps: 0, isFinal: false });
+    const row = (rows[tag] ??= { p: new Float64Array(T).fill(1, tag, tag + 1), steps: 0, isFinal: false }), { p } = row;
     for (; i + row.steps < n - ended && !row.isFinal; ++row.steps) {
-      const k = i + row.steps, sums = this.sumsBehind(k), next = new Float64Array(T), possible = [];
-      multiply(behind[k].into, row.p.map((x, t) => x * f[k * T + t]), 0, next, 0);
-      row.p = next.map((x, t) => (sums[t] > 0 ? Math.min(1, x / sums[t]) : 0));
-      row.p.forEach((x, t) => sums[t] > 0 && possible.push(x));
-      row.isFinal = Math.max(...possible) - Math.min(...possible) < NEGLIGIBLE;
-      if (row.isFinal) row.p.fill(possible[0]);
+      const k = i + row.steps, sums = this.sumsBehind(k), joint = (this.joint ??= new Float64Array(T));
+      for (let t = 0; t < T; ++t) joint[t] = p[t] * f[k * T + t];
+      multiply(behind[k].into, joint, 0, p, 0);
+      let least = Infinity, most = -Infinity;
+      for (let t = 0; t < T; ++t) {
+        p[t] = sums[t] > 0 ? Math.min(1, p[t] / sums[t]) : 0;
+        if (sums[t] > 0) {
+          least = Math.min(least, p[t]);
+          most = Math.max(most, p[t]);
+        }
+      }
+      row.isFinal = most - least < NEGLIGIBLE;
+      if (row.isFinal) p.fill(least);
     }
-    return row.p;
+    return p;
+  }
+  // P(tag of token k | tag of the next)
+  share(k, tag, next) {
+    const { into } = this.behind[k], place = find(into, next, tag), sum = this.sumsBehind(k)[next];
+    return place >= 0 && sum > 0 ? (this.f[k * this.T + tag] * into.e[place]) / sum : 0;
+  }
+  // Return a number that is at least P(tag of token i), whatever follows.
+  most(i, tag) {
+    const { out } = this.behind[i];
+    let most = 0;
+    for (let k = out.starts[tag], sums = this.sumsBehind(i); k < out.starts[tag + 1]; ++k)
+      if (sums[out.tags[k]] > 0) most = Math.max(most, out.e[k] / sums[out.tags[k]]);
+    return Math.min(1, most * this.f[i * this.T + tag] * (1 + NEGLIGIBLE));
   }
   // Return the least and the largest probability of these tags from token i on, and then another tag than `inside`.
   //
   // Given the tag of the next token, what follows no longer matters. So the bounds are over these tags.
   bound(i, tags, inside, ended) {
-    const { T, n, f, behind } = this, final = i + tags.length - 1, last = n - 1;
-    // P(tag of token k | tag of the next)
-    const share = (k, from, to) => {
-      const { into } = behind[k], place = find(into, to, from), sum = this.sumsBehind(k)[to];
-      return place >= 0 && sum > 0 ? (f[k * T + from] * into.e[place]) / sum : 0;
-    };
-    const before = tags.slice(1).reduce((x, to, k) => x * share(i + k, tags[k], to), 1);
-    const goesOn = inside >= 0 && final < n - ended ? share(final, tags.at(-1), inside) : 0;
-    const longer = goesOn && this.given(final + 1, inside, ended);
-    const p = this.given(final, tags.at(-1), ended).map((x, t) => before * Math.max(0, x - (longer && goesOn * longer[t])));
-    if (ended) {
-      const mean = p.reduce((sum, x, t) => sum + x * f[last * T + t], 0);
-      return [Math.min(1, mean), Math.min(1, mean)];
+    const { T, n, f } = this, final = i + tags.length - 1, last = n - 1;
+    let before = 1;
+    for (let k = 1; k < tags.length; ++k) before *= this.share(i + k - 1, tags[k - 1], tags[k]);
+    const goesOn = inside >= 0 && final < n - ended ? this.share(final, tags.at(-1), inside) : 0;
+    const p = this.given(final, tags.at(-1), ended), longer = goesOn ? this.given(final + 1, inside, ended) : null;
+    const sums = ended ? null : this.sumsBehind(last);
+    let least = Infinity, most = -Infinity, mean = 0;
+    for (let t = 0; t < T; ++t) {
+      const x = before * Math.max(0, p[t] - (longer ? goesOn * longer[t] : 0));
+      if (ended) mean += x * f[last * T + t];
+      else if (sums[t] > 0) {
+        least = Math.min(least, x);
+        most = Math.max(most, x);
+      }
     }
-    const possible = p.filter((_, t) => this.sumsBehind(last)[t] > 0);
-    return [Math.min(...possible), Math.max(...possible)];
+    return ended ? [Math.min(1, mean), Math.min(1, mean)] : [least, most];
   }
 }
 

@@ -95,9 +95,13 @@ export class ModelFile {
 // Return the numbers of a section, which has all their first bytes, then all second ones.
 function readSection(type, bytes) {
   const [size, Numbers] = SECTIONS[type], out = new Uint8Array(bytes.length);
-  for (let b = 0, k = 0; b < size; ++b) for (let at = b; at < out.length; at += size) out[at] = bytes[k++];
+  if (size === 1) out.set(bytes);
+  else for (let b = 0, k = 0; b < size; ++b) for (let at = b; at < out.length; at += size) out[at] = bytes[k++];
   const numbers = new Numbers(out.buffer);
-  return type === "float16" ? Float32Array.from(numbers, halfToFloat) : numbers;
+  if (type !== "float16") return numbers;
+  const floats = Float32Array.from({ length: 65536 }, (_, half) => halfToFloat(half)), found = new Float32Array(numbers.length);
+  for (let i = 0; i < found.length; ++i) found[i] = floats[numbers[i]];
+  return found;
 }
 
 function halfToFloat(half) {

@@ -286,7 +286,11 @@ export class Stream {
   // Return the spans from a token on that may reach the minimum of their label, each with its least and its largest
   // probability. Null if one may go on behind the tokens.
   search(from, minimum, labels) {
-    const { places, tagsOf: { first, inside } } = this.component, found = [];
+    const { places, tagsOf: { first, inside, single } } = this.component, found = [], i = from - this.base;
+    // Few labels are likely at a token, and one step forward shows it.
+    const mostIn = (c, slot) => Math.max(...[first, single].map((tags) => this.lattices[c].most(i, tags[slot])));
+    const mostOf = ({ chains, slot }) => 1 - chains.reduce((p, c) => p * (1 - mostIn(c, slot)), 1);
+    if (from < this.scored - 1) labels = labels.filter((label) => mostOf(places[label]) >= minimum[label]);
     for (let size = 1; labels.length; ++size) {
       if (from + size > this.scored) return this.isClosed ? found : null;
       for (const label of labels) {

@@ -14,25 +14,28 @@ export class Weights {
     if (bits.length !== n * width) throw new RangeError("the weights do not fit the keys");
     this.T = T;
     this.starts = new Int32Array(n + 1);
-    for (let row = 0; row < n; ++row) {
+    const counts = Uint8Array.from({ length: 256 }, (_, byte) => byte.toString(2).replaceAll("0", "").length);
+    for (let row = 0, at = 0; row < n; ++row) {
       let count = 0;
-      for (let at = row * width; at < (row + 1) * width; ++at) for (let byte = bits[at]; byte; byte &= byte - 1) ++count;
+      for (const end = at + width; at < end; ++at) count += counts[bits[at]];
       this.starts[row + 1] = this.starts[row] + HEAD + Math.min(2 * count, T);
     }
-    this.data = new Int32Array(this.starts[n]);
-    this.floats = new Float32Array(this.data.buffer);
-    this.table = new PairTable(this.data, n);
+    const data = (this.data = new Int32Array(this.starts[n])), floats = (this.floats = new Float32Array(data.buffer));
+    this.table = new PairTable(data, n);
     let total = 0;
     for (let row = 0; row < n; ++row) {
       const start = this.starts[row], end = this.starts[row + 1], isWhole = end - start === HEAD + T;
-      this.data.set([keys[2 * row], keys[2 * row + 1], end], start);
+      data[start] = keys[2 * row];
+      data[start + 1] = keys[2 * row + 1];
+      data[start + 2] = end;
       this.table.enter(start);
-      for (let tag = 0, at = start + HEAD; tag < 8 * width; ++tag) {
-        if (!((bits[row * width + (tag >> 3)] >> (tag & 7)) & 1)) continue;
-        if (tag >= T) throw new RangeError("the weights do not fit the tags");
-        if (!isWhole) this.data[at++] = tag;
-        this.floats[isWhole ? start + HEAD + tag : at++] = values[total++];
-      }
+      for (let k = 0, at = start + HEAD; k < width; ++k)
+        for (let byte = bits[row * width + k]; byte; byte &= byte - 1) {
+          const tag = 8 * k + 31 - Math.clz32(byte & -byte);
+          if (tag >= T) throw new RangeError("the weights do not fit the tags");
+          if (!isWhole) data[at++] = tag;
+          floats[isWhole ? start + HEAD + tag : at++] = values[total++];
+        }
     }
     if (total !== values.length) throw new RangeError("the weights do not fit the keys");
   }
