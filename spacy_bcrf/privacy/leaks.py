@@ -52,7 +52,7 @@ class LeakReport(Result):
         )
 
     def rows(self) -> list[tuple[str, ...]]:
-        header = "label", "spans left", "characters left", "documents with a leak", "strings left"
+        header = "label", "spans left", "characters left", "documents with a leak", "strings"
         rows = [
             (one.label or "all", *map(_show, one[1:4]), f"{one.strings:,}") for one in self.leaks
         ]
@@ -63,7 +63,7 @@ def _show(share: tuple[int, int, float, float]) -> str:
     left, n, low, high = share
     if not n:
         return "none annotated"
-    return f"{left:,} of {n:,}, {100 * left / n:.1f}% ({100 * low:.1f} to {100 * high:.1f})"
+    return f"{left:,} of {n:,} ({100 * low:.1f} to {100 * high:.1f}%)"
 
 
 def measure_leaks(
