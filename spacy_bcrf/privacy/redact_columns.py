@@ -24,7 +24,7 @@ from spacy_bcrf.promises.risk import binomial_interval
 from spacy_bcrf.result import Result
 
 from .documents import read_document
-from .nodes import Bounds, Document
+from .nodes import Bounds
 from .redact import Redactor
 from .replacer import Replacer
 from .vault import Vault
@@ -85,7 +85,7 @@ def redact_columns(
     names = _find_columns(arrow.schema)
     if unknown := [name for name in columns or () if name not in names]:
         raise ValueError(
-            f"{unknown[0]}: no such column of texts; expected {', '.join(names) or 'no table'}"
+            f"{unknown[0]}: no such column of texts; expected {', '.join(names) or 'none'}"
         )
     chosen = list(names if columns is None else columns)
     replacer = Replacer(style, key, vault)
@@ -95,15 +95,16 @@ def redact_columns(
     for start in range(0, arrow.num_rows, BATCH_SIZE):
         rows = arrow.select(chosen).slice(start, BATCH_SIZE).to_pylist()
         found = predict_in_parts(lambda some: _redact_rows(redactor, some), rows)
-        for number, row, one in zip(count(start + 1), rows, found, strict=False):
+        for number, one in enumerate(found, start + 1):
             if isinstance(one, Exception):
                 raise ValueError(f"row {number}: {one}") from one
-            new, private, left = one
+            new, is_private, left = one
             n_left += left
             for name, value in new.items():
                 values[name].append(value)
-                counts[name][0] += any(_find_texts(row[name]))
-                counts[name][1] += name in private
+            for name, found_in in is_private.items():
+                counts[name][0] += 1
+                counts[name][1] += found_in
     for name in chosen:
         table = _replace_column(table, name, _make_array(values[name], arrow.schema.field(name)))
     verdicts = [ColumnVerdict(x, n, k, *_bound(k, n)) for x, (n, k) in counts.items()]
@@ -116,24 +117,21 @@ def _bound(private: int, texts: int) -> tuple[float, float]:
 
 def _redact_rows(
     redactor: Redactor, rows: Sequence[dict[str, Any]]
-) -> list[tuple[dict[str, Any], set[str], int]]:
-    """Return new rows, the columns with a replacement, and the number of places left."""
-    read: list[tuple[Document, list[Any]]] = []
-    bounds: list[dict[str, Bounds]] = []
-    for row in rows:
-        source, places = write_row(row)
-        read.append(redactor.read(read_document(source, ".json")))
-        bounds.append(places)
+) -> list[tuple[dict[str, Any], dict[str, bool], int]]:
+    """Return new rows, whether each text of a row has a replacement, and the number of leaks."""
+    written = [write_row(row) for row in rows]
+    read = [redactor.read(read_document(source, ".json")) for source, _ in written]
     found = []
     redacted = redactor.redact_documents(read)
-    for row, (document, _), places, one in zip(rows, read, bounds, redacted, strict=True):
-        private = {
-            name
+    for row, (_, places), (document, _), one in zip(rows, written, read, redacted, strict=True):
+        is_private = {
+            name: any(
+                region.start < b and a < region.end for a, b in texts for region in one.regions
+            )
             for name, place in places.items()
-            for start, end in document.find(*place)
-            if any(region.start < end and start < region.end for region in one.regions)
+            if (texts := list(document.find(*place)))
         }
-        found.append((read_row(row, one.text), private, len(one.left)))
+        found.append((read_row(row, one.text), is_private, len(one.left)))
     return found
 
 
@@ -168,15 +166,6 @@ def _put_texts(old: Any, new: Any) -> Any:
     if isinstance(old, list | tuple):
         return type(old)(map(_put_texts, old, new))
     return new if isinstance(old, str) else old
-
-
-def _find_texts(value: Any) -> Iterator[str]:
-    inner = value.values() if isinstance(value, dict) else value
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list | tuple):
-        for each in inner:
-            yield from _find_texts(each)
 
 
 def _find_columns(schema: Any) -> list[str]:
