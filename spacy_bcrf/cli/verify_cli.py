@@ -9,7 +9,7 @@ from spacy.cli._util import Arg, Opt
 
 from bcrf.io.atomic import replacing
 
-from .options import GpuId, Model, PipeName
+from .options import GpuId, Model, PipeName, read_pairs
 from .paths import check_output_file, print_notes
 
 
@@ -21,6 +21,7 @@ def verify_cli(
         Path | None,
         Opt(help="Known entities of some of the texts, .spacy, which calibrate the others"),
     ] = None,
+    labels: Annotated[str | None, Opt(help="Labels of SPANS as ours: CONDITION=X,DATE=O")] = None,
     precision: Annotated[
         float | None, Opt(help="Precision of the kept spans to promise, with --gold")
     ] = None,
@@ -41,6 +42,7 @@ def verify_cli(
     from .labeler import load_labeler
 
     check_output_file(output, ".jsonl", spans, gold)
+    ours = dict(read_pairs("--labels", labels.split(",") if labels else (), "CONDITION=X"))
     nlp, name, _ = load_labeler(
         str(model), pipe, gpu_id, check=lambda key, found: check_promise(key, found.codec, "recall")
     )
@@ -52,6 +54,7 @@ def verify_cli(
         voted,
         name,
         gold=[] if gold is None else read_gold_docs(nlp, gold),
+        labels=ours,
         precision=precision,
         confidence=confidence,
     )

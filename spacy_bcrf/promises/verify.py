@@ -1,6 +1,6 @@
 """`verify`: which spans of a language model, or of any source, a trained pipeline believes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -64,6 +64,7 @@ def verify(
     pipe: str | None = None,
     *,
     gold: Sequence[Doc] = (),
+    labels: Mapping[str, str] | None = None,
     precision: float | None = None,
     confidence: float = 0.95,
 ) -> Verified:
@@ -72,6 +73,7 @@ def verify(
     voted: see `corpora.formats.votes`, of the pipeline's tokenizer. gold: documents with known
     spans; the given spans of their texts map posteriors to probabilities (Platt scaling by
     label), because that a source proposes a span is evidence too, and these texts are not verified.
+    labels: of the component, for other ones of the spans; O drops spans, and a note counts them.
     precision: promised as in `control`, with this confidence, for the mean over documents of the
     right share of the kept spans; needs gold that training has not seen. ValueError for labels that
     the component does not have, and as from `control`.
@@ -88,7 +90,8 @@ def verify(
     if len(known) < len(gold):
         n = len(gold) - len(known)
         notes.append(f"{n:,} gold documents are left out: some of their tokens have no annotation")
-    rows, docs_of, p = _find_posteriors(nlp, name, voted)
+    rows, docs_of, p, n_dropped = _find_posteriors(nlp, name, voted, labels or {})
+    notes += [f"the map of labels drops {n_dropped:,} spans"] if n_dropped else []
     if not rows:
         raise ValueError("there are no spans to verify")
     texts = [voted[i].doc.text for i in docs_of]
@@ -106,9 +109,9 @@ def verify(
         judged = [i for i in sorted(first.values()) if in_gold[i]]
         n_gold = len(judged)
         right = np.array([keys[i][2:] in known[texts[i]] for i in judged])
-        labels = [one.label for one in rows]
-        scaling = PlattScaling.fit("label", p[judged], right, [labels[i] for i in judged])
-        probabilities = scaling.apply(p, labels)
+        of_rows = [one.label for one in rows]
+        scaling = PlattScaling.fit("label", p[judged], right, [of_rows[i] for i in judged])
+        probabilities = scaling.apply(p, of_rows)
         if precision is not None:
             docs, of_span = np.unique([texts[i] for i in judged], return_inverse=True)
             units = Units(of_span, p[judged], right, len(docs))
@@ -124,14 +127,15 @@ def verify(
 
 
 def _find_posteriors(
-    nlp: Language, name: str, voted: Sequence[VotedDoc]
-) -> tuple[list[VerifiedSpan], NDArray[np.int64], NDArray[np.float64]]:
-    """Return the spans of all sources, the numbers of their records (M,), and posteriors (M,)."""
+    nlp: Language, name: str, voted: Sequence[VotedDoc], ours: Mapping[str, str]
+) -> tuple[list[VerifiedSpan], NDArray[np.int64], NDArray[np.float64], int]:
+    """Return the spans of all sources, the numbers of their records (M,), posteriors (M,), and how
+    many spans the map of labels drops."""
     labeler: Any = nlp.get_pipe(name)
     ids = {label: i for i, label in enumerate(labeler.labels)}
     rows: list[VerifiedSpan] = []
     of_doc: list[int] = []
-    found = [np.zeros(0)]
+    found, n_dropped = [np.zeros(0)], 0
     docs = annotate_before(nlp, name, (one.doc.copy() for one in voted))
     for batch in minibatch(enumerate(docs), BATCH_SIZE):
         of_batch = [doc for _, doc in batch]
@@ -139,11 +143,16 @@ def _find_posteriors(
         for (i, doc), (first, _) in zip(batch, doc_bounds(of_batch), strict=True):
             one = voted[i]
             for source, votes in one.by_source.items():
-                for start, end, label, _ in votes.votes:
+                for start, end, theirs, _ in votes.votes:
+                    label = ours.get(theirs, theirs)
+                    if label == "O":
+                        n_dropped += 1
+                        continue
                     if label not in ids:
                         known = ", ".join(ids)
                         raise ValueError(
-                            f"{one.place}: {name} has no label {label!r}; expected one of {known}"
+                            f"{one.place}: {name} has no label {label!r}; expected one of {known}, "
+                            "or a map from it (--labels)"
                         )
                     span = doc[start:end]
                     place = span.start_char, span.end_char, span.text
@@ -153,4 +162,5 @@ def _find_posteriors(
         given = tuple(np.array(at, dtype="int32").reshape(-1, 3).T)
         posterior = labeler.posterior(labeler.find_potentials(of_batch))
         found.append(labeler.confidences(posterior, given))
-    return rows, np.array(of_doc, dtype="int64"), np.concatenate(found).astype("float64")
+    posteriors = np.concatenate(found).astype("float64")
+    return rows, np.array(of_doc, dtype="int64"), posteriors, n_dropped

@@ -35,6 +35,14 @@ def test_it_writes_a_line_for_each_span(tmp_path, monkeypatch):
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert len(lines) == 10
     assert 0 < lines[0]["probability"] < 1 and "precision 0.5 promised" in result.stdout
+    # Other labels, as those of a prompt.
+    other = [{"text": "she saw Ann 7", "spans": [{**ann, "label": k} for k in ("NAME", "DAY")]}]
+    (tmp_path / "other.jsonl").write_text(json.dumps(other[0]))
+    result = command("verify")("other.jsonl", "model", "-o", "o.jsonl", exit_code=1)
+    assert "no label 'NAME'; expected one of X, or a map from it (--labels)" in result.stderr
+    result = command("verify")("other.jsonl", "model", "-o", "o.jsonl", "--labels", "NAME=X,DAY=O")
+    (line,) = (tmp_path / "o.jsonl").read_text().splitlines()
+    assert json.loads(line)["label"] == "X" and "drops 1 spans" in result.stdout + result.stderr
     # Once, the error did not name the file.
     for text in ("", '{"text": "a", "spans": []}'):
         (tmp_path / "empty.jsonl").write_text(text)
