@@ -52,15 +52,16 @@ def _brief_shape(word: str) -> str:
 
 def _characters(word: str) -> Iterator[str]:
     """Yield the word's character classes, from the SAPO paper and Ratnaparkhi (1996)."""
+    has_digit, has_upper = any(map(str.isdigit, word)), any(map(str.isupper, word))
     tests = {
-        "digit": any(c.isdigit() for c in word),
-        "upper": any(c.isupper() for c in word),
+        "digit": has_digit,
+        "upper": has_upper,
         "initial": word[:1].isupper(),
         "all upper": word.isupper(),
         "hyphen": "-" in word,
-        "alphanumeric": any(c.isdigit() for c in word) and any(c.isalpha() for c in word),
-        "only punctuation": not any(c.isalnum() for c in word),
-        "inner upper": any(c.isupper() for c in word[1:]) and not word.isupper(),
+        "alphanumeric": has_digit and any(map(str.isalpha, word)),
+        "only punctuation": not any(map(str.isalnum, word)),
+        "inner upper": has_upper and any(map(str.isupper, word[1:])) and not word.isupper(),
     }
     return (name for name, holds in tests.items() if holds)
 
