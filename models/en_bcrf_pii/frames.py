@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .pieces import NOTES, UNITS
+from .pieces import INITIALS, NOTES, UNITS
 from .tables import Tables
 from .values import WORDS
 
@@ -81,7 +81,7 @@ class Frames(Tables):
         return f"⟦PERSON|{self._pick(name[0], name[0], f'Mr {name[1]}', f'Ms {name[1]}', name[0] + ' ' + name[1])}⟧"
 
     def _headers(self, one: tuple[str, str], other: tuple[str, str]) -> list[str]:
-        def show(name: tuple[str, str]) -> str:
+        def show_any(name: tuple[str, str]) -> str:
             full = self._full(name)
             forms = (
                 *(
@@ -98,7 +98,12 @@ class Frames(Tables):
             )
             return self._pick(*forms)
 
-        others = "; ".join(show(self._name()) for _ in range(self._n(1, 5)))
+        def show_turned(name: tuple[str, str]) -> str:
+            return f"⟦PERSON|{name[1]}, {name[0]}{self._maybe(f' {self._pick(*INITIALS)}.', 0.3)}⟧"
+
+        # One program writes all names of a mail alike.
+        show = self._pick(show_any, show_any, show_turned, self._notes_of)
+        others = self._pick("; ", ", ").join(show(self._name()) for _ in range(self._n(1, 9)))
         lines = [
             self._pick("From: ", "From:\t", " From: ", "") + show(one),
             self._pick("To: ", "To:\t", " To: ", "to ") + show(other),

@@ -10,6 +10,7 @@ from .values import WORDS
 
 MONTHS, LONG_MONTHS = WORDS["months"], WORDS["long months"]
 DAYS, WEEKDAYS = WORDS["days"], WORDS["weekdays"]
+INITIALS = "ABCDEFGHJKLMNPRSTW"
 NOTES, SUBJECTS, UNITS = WORDS["notes"], WORDS["subjects"], WORDS["units"]
 
 
@@ -46,7 +47,7 @@ class Pieces:
                 f"{title} {first} {last}",
                 f"{first[0]}. {last}",
                 f"{last}, {first}",
-                f"{first} {self._pick(*'ABCDEFGHJKLMNPRSTW')}. {last}",
+                f"{first} {self._pick(*INITIALS)}. {last}",
                 f"{first} {self._name()[1]} {last}",
             ]
         )
@@ -54,7 +55,9 @@ class Pieces:
 
     def _full(self, name: tuple[str, str] | None = None) -> str:
         first, last = name or self._name()
-        return f"⟦PERSON|{self._pick(f'{first} {last}', f'{first} {last}', f'{last}, {first}')}⟧"
+        middle = self._maybe(f" {self._pick(*INITIALS)}{self._pick('.', '.', '')}", 0.25)
+        straight, turned = f"{first}{middle} {last}", f"{last}, {first}{middle}"
+        return f"⟦PERSON|{self._pick(straight, straight, turned)}⟧"
 
     def _org(self) -> str:
         return f"⟦ORGANIZATION|{self._v.company()}⟧"
