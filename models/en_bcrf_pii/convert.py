@@ -44,8 +44,9 @@ HELD_OUT = 12
 """One document of this many is held out."""
 LABELS = (
     *("PERSON", "GPE", "ORGANIZATION", "STREET_ADDRESS", "DATE_TIME", "ID", "NRP", "AGE", "TITLE"),
-    *("PHONE_NUMBER", "MISC"),
+    "MISC",
 )
+"""Labels of the chain. None is one of `bcrf_identifiers`, which streams ask for."""
 OF_TEST = {
     "DOMAIN_NAME": "URL",
     "US_SSN": "NATIONAL_ID",
@@ -61,8 +62,7 @@ MAPS = {
     "STREET_ADDRESS": "STREET_ADDRESS ADDRESS",
     "DATE_TIME": "DATE_TIME DATE DATETIME",
     "ID": "ID CODE ACCOUNT TICKET_ID POLICY_NUMBER TRANSACTION_ID ORDER_NUMBER CLAIM_ID "
-    "CASE_NUMBER PESEL NIP EMAIL",
-    "PHONE_NUMBER": "PHONE",
+    "CASE_NUMBER PESEL NIP EMAIL PHONE",
     "NRP": "NRP",
     "MISC": "MISC QUANTITY",
     "AGE": "AGE",
@@ -152,6 +152,7 @@ class Writer:
         annotated: Iterable[str],
         kind: str | None = None,
     ) -> None:
+        documents = [of_chain(one) for one in documents]
         kept = [one for i, one in enumerate(documents) if i % HELD_OUT]
         self.hold_out(documents[::HELD_OUT], annotated, kind)
         docs = (make_doc(self._nlp, one, annotated, self._finder) for one in kept)
@@ -165,7 +166,7 @@ class Writer:
         self, documents: list[Document], annotated: Iterable[str], kind: str | None = None
     ) -> None:
         """Keep documents with all their spans, also identifiers. kind: of a promise."""
-        docs = [make_doc(self._nlp, one, annotated) for one in documents]
+        docs = [make_doc(self._nlp, of_chain(one), annotated) for one in documents]
         (self._kinds.setdefault(kind, []) if kind else self._held_out).extend(docs)
 
     def make_test(self, documents: Iterable[Document]) -> None:
@@ -250,14 +251,14 @@ def write_presidio(corpora: Path, values: Values, writer: Writer) -> None:
     held_out = [one for one in even if one["template_id"] in templates[::6]]
     kept = [one for one in even if one["template_id"] not in templates[::6]]
     made = [values.fill(one) for one in kept for _ in range(COPIES)]
-    writer.write("presidio", [of_chain(read_sentence(one)) for one in made], LABELS)
-    writer.hold_out([of_chain(read_sentence(one)) for one in held_out], LABELS)
+    writer.write("presidio", [read_sentence(one) for one in made], LABELS)
+    writer.hold_out([read_sentence(one) for one in held_out], LABELS)
     writer.make_test(read_sentence(one) for one in sentences if one["template_id"] % 2)
 
 
 def of_chain(document: Document) -> Document:
     """Return a document with the labels of the chain: what no other label has is an ID."""
-    spans = [(a, b, label if label in LABELS else "ID") for a, b, label in document.spans]
+    spans = [(a, b, label if label in (*LABELS, "") else "ID") for a, b, label in document.spans]
     return document._replace(spans=spans)
 
 

@@ -18,6 +18,7 @@ from models.en_bcrf_pii.measure import in_spans
 from models.en_bcrf_web import convert as web
 from models.es_bcrf_clinical import convert as clinical
 from spacy_bcrf.annotation.extensions import set_extensions
+from spacy_bcrf.annotation.identifiers import LABELS as OF_IDENTIFIERS
 from spacy_bcrf.annotation.identifiers import Identifiers
 
 
@@ -130,6 +131,8 @@ def test_identifiers_are_no_entities_of_the_chain():
     doc = make_doc(spacy.blank("en"), Document(text, [(0, 23, "PERSON")]), None, Identifiers())
     assert [(ent.text, ent.label_) for ent in doc.ents] == [("Ann Lee", "PERSON")]
     assert [token.ent_iob for token in doc] == [3, 1, 0, 2]  # 0: the chain need not deny it
+    # With a common label, no text could be redacted as a stream.
+    assert not {*pii_convert.LABELS} & {*OF_IDENTIFIERS}
 
 
 UNER = """# newdoc id = a
