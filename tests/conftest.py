@@ -97,9 +97,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             metafunc.parametrize(fixture, getattr(metafunc.cls, attribute))
 
 
+@pytest.fixture
+def driver(browser):
+    """A headless Chromium with a window of its own size."""
+    yield browser
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 @pytest.fixture(scope="module")
-def driver():
-    """A headless Chromium."""
+def browser():
     webdriver = pytest.importorskip("selenium.webdriver", reason="needs the extra browser")
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     chromedriver = shutil.which("chromedriver")
