@@ -98,21 +98,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def driver(browser):
+def driver(chromium):
     """A headless Chromium with a window of its own size."""
-    yield browser
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    yield chromium
+    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 @pytest.fixture(scope="module")
-def browser():
+def chromium():
     webdriver = pytest.importorskip("selenium.webdriver", reason="needs the extra browser")
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    binary = shutil.which("chromium") or shutil.which("google-chrome")
     chromedriver = shutil.which("chromedriver")
-    if not (chromium and chromedriver):
+    if not (binary and chromedriver):
         pytest.skip("needs Debian's packages chromium and chromium-driver")
     options = webdriver.ChromeOptions()
-    options.binary_location = chromium
+    options.binary_location = binary
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1200,1000"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
