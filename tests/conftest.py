@@ -99,9 +99,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def driver(chromium):
-    """A headless Chromium with a window of its own size."""
+    """A headless Chromium with a window of its own size, and an empty log."""
     yield chromium
     chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    chromium.get_log("browser")
 
 
 @pytest.fixture(scope="module")
