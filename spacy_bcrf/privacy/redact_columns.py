@@ -74,7 +74,7 @@ def redact_columns(
     key: bytes = b"",
     vault: Vault | None = None,
 ) -> RedactedColumns:
-    """Redact a table of Arrow, pandas or Polars. Needs the extra `parquet`.
+    """Redact a table of Arrow, pandas or Polars, except an index. Needs the extra `parquet`.
 
     columns: of texts, by default all. Further options: see `redact`. ValueError for another column,
     and for a row that cannot be redacted.
@@ -106,7 +106,8 @@ def redact_columns(
                 counts[name][0] += 1
                 counts[name][1] += found_in
     for name in chosen:
-        table = _replace_column(table, name, _make_array(values[name], arrow.schema.field(name)))
+        at = arrow.schema.get_field_index(name)
+        table = _replace_column(table, at, _make_array(values[name], arrow.schema.field(at)))
     verdicts = [ColumnVerdict(x, n, k, *_bound(k, n)) for x, (n, k) in counts.items()]
     return RedactedColumns(table, verdicts, n_left)
 
@@ -191,15 +192,16 @@ def _make_array(values: list[Any], column: Any) -> Any:
         return pa.array(values).dictionary_encode()
 
 
-def _replace_column(table: Any, name: str, array: Any) -> Any:
+def _replace_column(table: Any, at: int, array: Any) -> Any:
     if hasattr(table, "iloc"):
         column = array.to_pandas()
         column.index = table.index
-        return table.assign(**{name: column})
+        table = table.copy(deep=False)
+        table.isetitem(at, column)  # its name may be no string
+        return table
     if hasattr(table, "with_columns"):
         polars = import_module("polars")
-        return table.with_columns(polars.from_arrow(array).alias(name))
-    at = table.schema.get_field_index(name)
+        return table.with_columns(polars.from_arrow(array).alias(table.columns[at]))
     return table.set_column(at, table.schema.field(at), array)
 
 

@@ -72,6 +72,14 @@ def test_columns_are_chosen_and_undone(nlp):
         redact_columns(nlp, table, ["n"], threshold=0.5)
 
 
+def test_names_of_pandas_may_be_no_strings(nlp):
+    frame = pytest.importorskip("pandas").DataFrame({0: ["Ann saw Rome ."], ("a", 1): ["Bob"]})
+    found = redact_columns(nlp, frame, threshold=0.5)
+    assert found.table.iloc[:, 0].tolist() == ["[PERSON] saw [LOC] ."]
+    assert [*found.table] == [*frame] and frame[0].tolist() == ["Ann saw Rome ."]
+    assert found.table.iloc[0, 1] == "[PERSON]"
+
+
 def test_a_row_that_fails_is_named(nlp, monkeypatch):
     make_doc = nlp.make_doc
 
