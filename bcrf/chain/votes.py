@@ -193,10 +193,11 @@ class VoteModel:
             at = np.flatnonzero(weights < 1)
             unary[at] += (1 - weights[at, None]) * (rows[SILENT] - rows[symbols[at]])
         # An entity needs a vote on each of its tokens.
-        voted = _find_voted(
-            [each for each, weight in zip(said, self.weights, strict=True) if weight]
-        )
-        unary[~voted, 1:] = -np.inf
+        counts = [
+            (symbols > BESIDE) & (weight > 0)
+            for (symbols, _), weight in zip(said, self.weights, strict=True)
+        ]
+        unary[~np.any(counts, axis=0), 1:] = -np.inf
         denied = [
             v.denies & (symbols == SILENT) for v, (symbols, _) in zip(votes, said, strict=True)
         ]
@@ -344,7 +345,7 @@ class _Fit:
         wrong more often than right has no weight.
         """
         allowed = self.add_votes(np.ones(len(self.votes)), self.allows)
-        n_looked = np.sum([each.looked for each in self.votes], axis=0)
+        n_looked = np.sum([each.looked for each in self.votes if len(each.starts)], axis=0)
         precisions, weights = [], np.ones(len(self.votes))
         for i, ((symbols, own), allow, table, votes) in enumerate(
             zip(self.said, self.allows, self.tables, self.votes, strict=True)

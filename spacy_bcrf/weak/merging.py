@@ -84,7 +84,8 @@ class Merger:
     def find_voted(self, shard: VoteShard, merged: Sequence[Votes]) -> NDArray[np.bool_]:
         """Return a mask (N,) of the tokens with a vote that counts, or a known tag."""
         counts = [votes for votes, w in zip(merged, self.of_sources.weights, strict=True) if w]
-        return (shard.tags != UNKNOWN) | find_voted(counts)
+        known: NDArray[np.bool_] = shard.tags != UNKNOWN
+        return known | find_voted(counts) if counts else known
 
     def add_repeats(self, shard: VoteShard) -> tuple[list[Votes], list[Votes]]:
         """Return the votes of sources, and of groups, with the repeats as a further source."""
@@ -151,7 +152,10 @@ def fit_merger(shards: VoteShards, labels: Sequence[str]) -> Merger:
     # Near-copies meet more often than independent sources, wherever they do.
     alike = model.correlations - np.eye(len(of_groups)) >= PRIORS.near_copy
     words = np.concatenate([doc.to_array("ORTH") for part in parts for doc in part.docs])
-    places = None if alike.any() else fit_places(of_groups, tags, constraints, known, words)
+    # The chain judges votes for one of several labels: they are guesses, no draws.
+    coarse = any((one.means.sum(axis=1) > 1)[one.symbols].any() for one in of_groups)
+    may_fit = not (coarse or alike.any())
+    places = fit_places(of_groups, tags, constraints, known, words) if may_fit else None
     merger = Merger(groups, model, places, Repeats(), labels, model)
     merger.choose(of_groups, lengths)
     best = [

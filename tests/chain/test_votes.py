@@ -118,7 +118,7 @@ def test_an_imprecise_coarse_vote_changes_nothing(denies):
     true, lengths, votes = draw()
     votes = [votes[0]._replace(denies=denies), *votes[1:]]
     rng = np.random.default_rng(1)
-    free = np.setdiff1d(np.arange(0, len(votes[0].looked), N_WORDS), [a for a, *_ in true])
+    free = [a + i for a in range(0, len(votes[0].looked), N_WORDS) for i in (0, 7, 13)]
     rows = [(a, b, 2) for a, b, _ in true if rng.random() < 0.7] + [(a, a + 1, 2) for a in free]
     means = np.array([[1, 0], [0, 1], [1, 1]], bool)
     coarse = Votes.of(sorted(rows), votes[0].looked, means)
@@ -130,6 +130,16 @@ def test_an_imprecise_coarse_vote_changes_nothing(denies):
     # One that others confirm has its vote.
     good = Votes.of([(a, b, 2) for a, b, _ in true], votes[0].looked, means)
     assert fit_votes([*fine, good], lengths, TAGS, CONSTRAINTS).weights[-1] > 0.5
+
+
+def test_coarse_votes_alone_that_nothing_confirms_are_no_entities():
+    looked, lengths = np.ones(60, bool), np.array([60], "int32")
+    votes = [
+        Votes.of([(i, i + 1, 0) for i in range(first, 60, 4)], looked, [[True, True]])
+        for first in (0, 2)
+    ]
+    assert not fit_votes(votes, lengths, TAGS, CONSTRAINTS).weights.any()
+    assert merge(votes, lengths) == set()
 
 
 def test_tokens_that_a_source_did_not_see_and_uncertain_votes():

@@ -266,6 +266,13 @@ def test_a_coarse_vote_that_others_do_not_confirm_has_a_note(tmp_path):
     assert found.n_entities == {"A": 80, "B": 0}
 
 
+def test_coarse_votes_that_nothing_confirms_leave_no_entities(tmp_path):
+    docs = make_docs() * 10
+    coarse = [Source(str(i), propose(*((i, i + 1, k, 0.5) for k in "AB"))) for i in (0, 2)]
+    found = aggregate(docs, coarse, ["A", "B"], tmp_path)
+    assert found.n_entities == {"A": 0, "B": 0} and len(found.notes) == 2
+
+
 def test_the_page_has_the_votes_without_a_model(tmp_path):
     gold = make_docs()
     for doc in gold:
