@@ -224,7 +224,9 @@ def write_rows(source: Path, target: Path, texts: Iterator[str], failed: Collect
             for batch in batches:
                 places = (f"{source}:{next(numbers)}" for _ in range(batch.num_rows))
                 kept = [i for i, place in enumerate(places) if place not in failed]
-                part = batch.take(pa.array(kept, pa.int64()))
+                # Arrow takes no rows of views.
+                every = len(kept) == batch.num_rows
+                part = batch if every else batch.take(pa.array(kept, pa.int64()))
                 rows = [read_row(row, next(texts)) for row in part.select(names).to_pylist()]
                 for name in names:
                     array = _make_array([row[name] for row in rows], schema.field(name))

@@ -5,7 +5,7 @@ import spacy
 from sentences import make_docs
 
 from spacy_bcrf.judging.folds import train_sparse_chain
-from spacy_bcrf.privacy.redact_columns import redact_columns
+from spacy_bcrf.privacy.redact_columns import read_rows, redact_columns, write_rows
 from spacy_bcrf.privacy.restore import restore
 from spacy_bcrf.privacy.vault import Vault
 from spacy_bcrf.promises.risk import binomial_interval
@@ -78,6 +78,15 @@ def test_names_of_pandas_may_be_no_strings(nlp):
     assert found.table.iloc[:, 0].tolist() == ["[PERSON] saw [LOC] ."]
     assert [*found.table] == [*frame] and frame[0].tolist() == ["Ann saw Rome ."]
     assert found.table.iloc[0, 1] == "[PERSON]"
+
+
+def test_views_in_parquet(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    old, new = tmp_path / "old.parquet", tmp_path / "new.parquet"
+    parquet.write_table(pa.table({"a": pa.array(["Ann", None], pa.string_view())}), old)
+    texts = (str(row).replace("Ann", "Bob") for row in read_rows(old, int))
+    write_rows(old, new, texts, ())
+    assert parquet.read_table(new)["a"].to_pylist() == ["Bob", None]
 
 
 def test_a_row_that_fails_is_named(nlp, monkeypatch):
