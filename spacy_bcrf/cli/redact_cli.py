@@ -176,7 +176,7 @@ def _redact_files(
     print_notes([ASSUMPTION] * (threshold is None))
     if failures:
         print_notes(f"text {one.id}: {one.reason}. It is not written" for one in failures[:SHOWN])
-        typer.echo(f"{len(failures):,} texts failed and are not written", err=True)
+        typer.echo(f"{counted(len(failures), 'text')} failed, and not written", err=True)
         raise typer.Exit(FAILED_DOCUMENTS)
     gold = output.with_name(f"gold-{output.stem}.jsonl")
     gold_run = "redact", model, "GOLD.spacy", "--output", gold
@@ -315,7 +315,7 @@ def _redact_stdin(
         if report.redacted.text[-1:] not in ("", "\n"):
             typer.echo(err=True)  # messages start on a line of their own
     redacted, late, forced = report
-    typer.echo(f"{len(redacted.spans):,} replacements", err=True)
+    typer.echo(counted(len(redacted.spans), "replacement"), err=True)
     notes = [
         (len(redacted.left), "found strings still stand at {:,} places, where they are improbable"),
         (len(late), "{:,} repeats were written before their string was found or became probable"),

@@ -24,7 +24,7 @@ from .documents import read_document
 from .nodes import Bounds, Document
 from .recall_promise import choose_promise, find_labels
 from .replacer import Replacer
-from .vault import LITERAL, NUMBER, Vault
+from .vault import LITERAL, NUMBER, Vault, clean_label
 
 MIN_POOLED = 0.1
 """Smallest pooled posterior of a string whose occurrences are all replaced."""
@@ -432,7 +432,8 @@ def find_left(
             k = bisect_left(ends, end)
             if k < len(spans) and spans[k].start <= start:
                 region, span = regions[k], spans[k]
-                is_label = new[span.start : span.end] == f"[{span.label}]"
+                labels = f"[{span.label}]", f"[{clean_label(span.label)}_"  # also numbered
+                is_label = new.startswith(labels, span.start, span.end)
                 if is_label or string.text not in fold(old[region.start : region.end]):
                     continue
             yield Region(start, end, string.label, 0.0, True)

@@ -20,6 +20,7 @@ from typing import IO, Any, NamedTuple
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from bcrf.chain.potentials import counted
 from bcrf.io.atomic import UNFINISHED, replacing, resolve, write_text
 from bcrf.io.text import text_suffix
 from spacy_bcrf.bulk.annotate import (
@@ -253,7 +254,8 @@ def redact_files(
     if not counts.written:
         joined = ", ".join(inputs)
         if failures:
-            raise ValueError(f"{joined}: all {len(failures):,} texts failed, {failures[0].reason}")
+            failed = counted(len(failures), "text")
+            raise ValueError(f"{joined}: no text left, {failed} failed: {failures[0].reason}")
         raise ValueError(f"{joined}: has no texts")
     return found
 

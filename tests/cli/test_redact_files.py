@@ -167,7 +167,7 @@ def test_the_header_of_a_table_counts_once(model, here):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("bad.json", "-o", "out.json"), "bad.json: all 1 texts failed, no JSON: Expecting"),
+        (("bad.json", "-o", "out.json"), "bad.json: no text left, 1 text failed: no JSON"),
         (("a.csv", "-o", "out.html"), "expected .jsonl, a folder, or the suffix of the only"),
         (("a.csv", "-o", "out.csv", "--fields", "nme"), "nme: no such field; expected names"),
         (("a.json", "-o", "out.json", "--fields", "x.z"), "x.z: no such field"),
@@ -213,7 +213,7 @@ def test_bad_records_are_named_and_the_others_written(model, here):
         "[PERSON] saw [LOC] .",
         "[PERSON]",
     ]
-    assert "text a.jsonl:2: no JSON" in result.stderr and "2 texts failed" in result.stderr
+    assert "text a.jsonl:2: no JSON" in result.stderr and "2 texts failed, and not" in result.stderr
     assert [path.name for path in (here / "out").iterdir()] == ["a.jsonl"]
 
 

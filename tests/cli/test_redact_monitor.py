@@ -211,7 +211,7 @@ def test_a_text_that_fails_is_named_and_ends_with_3(folder):
         "scored", "t.txt", "-o", "out.jsonl", "--threshold", "0.3", "--lines", exit_code=3
     )
     assert [one["text"] for one in read(folder / "out.jsonl")] == ["[PERSON] left"]
-    assert "1 texts failed" in result.stderr and "bad" not in result.stderr
+    assert "1 text failed" in result.stderr and "bad" not in result.stderr
     assert "text t.txt:2: scores 'x': the source fails for a text: KeyError" in result.stderr
 
 

@@ -364,11 +364,14 @@ def test_what_stands_in_the_output_counts(nlp):
     assert masked.text == "Xx met Bob" and len(masked.left) == 1
 
 
-def test_a_label_in_place_of_a_text_has_nothing_of_it(nlp):
+@pytest.mark.parametrize("label", ["CREDIT_CARD", "credit-card"])
+@pytest.mark.parametrize("style", ["label", "numbered"])
+def test_a_placeholder_has_nothing_of_a_text(nlp, label, style):
     doc = nlp.make_doc("my Card 401")
-    span = Region(3, 11, "CREDIT_CARD", 0.9)
-    one = replace_spans(doc, [span], np.full(len(doc), 0.9), Replacer("label", b""))
-    assert one.text == "my [CREDIT_CARD]" and not one.left
+    span = Region(3, 11, label, 0.9)
+    one = replace_spans(doc, [span], np.full(len(doc), 0.9), Replacer(style, b""))
+    expected = f"my [{label}]" if style == "label" else "my [CREDIT_CARD_1]"
+    assert one.text == expected and not one.left
 
 
 @pytest.mark.parametrize("style", ["surrogate", "mask", "shifted"])
