@@ -21,10 +21,9 @@ def take_plurality(votes: Sequence[Votes]) -> Spans:
     """
     counts: Counter[tuple[int, int, int]] = Counter()
     for one in votes:
-        for start, end, symbol in zip(
-            one.starts.tolist(), one.ends.tolist(), one.symbols.tolist(), strict=True
-        ):
-            counts.update((start, end, k) for k in np.flatnonzero(one.means[symbol]).tolist())
+        for k, of_label in enumerate(one.means.T):
+            spans = (column[of_label[one.symbols]].tolist() for column in (one.starts, one.ends))
+            counts.update((start, end, k) for start, end in zip(*spans, strict=True))
     found: Spans = set()
     taken: set[int] = set()
     for span, _ in sorted(counts.items(), key=lambda each: (-each[1], each[0])):

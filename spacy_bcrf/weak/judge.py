@@ -181,8 +181,8 @@ class Judge:
     def _find_unsure(self, shard: VoteShard, chain: Potentials) -> None:
         """Keep the most uncertain documents."""
         found = [
-            {"document": self.n_docs + i, "entropy": nats, "text": doc.text[:300]}
-            for i, (doc, nats) in enumerate(zip(shard.docs, entropy(chain).tolist(), strict=True))
+            {"document": self.n_docs + i, "entropy": nats, "text": shard.docs[i].text[:300]}
+            for i, nats in nlargest(N_SHOWN, enumerate(entropy(chain).tolist()), itemgetter(1))
         ]
         self.unsure = nlargest(N_SHOWN, [*self.unsure, *found], itemgetter("entropy"))
 

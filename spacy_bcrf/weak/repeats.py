@@ -6,6 +6,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import lru_cache
 
 from numpy.typing import NDArray
 from spacy.tokens import Doc
@@ -128,6 +129,7 @@ def _is_abbreviation(short: str, long: str) -> bool:
     return True
 
 
+@lru_cache(1 << 16)
 def _letters(word: str) -> str:
     return "".join(c for c in word.lower() if c.isalnum())
 
