@@ -77,10 +77,12 @@ def redact_columns(
     """Redact a table of Arrow, pandas or Polars, except an index. Needs the extra `parquet`.
 
     columns: of texts, by default all. Further options: see `redact`. ValueError for another column,
-    and for a row that cannot be redacted.
+    and for a row that cannot be redacted; TypeError for what is no table.
     """
     pa = require("pyarrow", "parquet")
     is_frame = hasattr(table, "iloc")
+    if not (is_frame or hasattr(table, "schema")):
+        raise TypeError(f"expected a table of Arrow, pandas or Polars, got {type(table).__name__}")
     arrow = pa.Table.from_pandas(table, preserve_index=False) if is_frame else pa.table(table)
     names = _find_columns(arrow.schema)
     if unknown := [name for name in columns or () if name not in names]:

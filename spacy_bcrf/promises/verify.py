@@ -81,7 +81,7 @@ def verify(
     if precision is not None and not (0 < precision < 1 and 0 < confidence < 1):
         raise ValueError(f"expected numbers between 0 and 1, got {precision} and {confidence}")
     if precision is not None and not gold:
-        raise ValueError("a promise of precision needs gold documents with given spans")
+        raise ValueError("a promise of precision needs gold documents with given spans: give gold")
     name, labeler = find_labeler(nlp, pipe)
     gold, notes = drop_copies(gold)
     notes += check_unseen(labeler, gold) if gold else []

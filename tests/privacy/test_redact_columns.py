@@ -100,3 +100,9 @@ def test_a_row_that_fails_is_named(nlp, monkeypatch):
     monkeypatch.setattr(nlp, "make_doc", fail)
     with pytest.raises(ValueError, match="row 4: 'bad'"):
         redact_columns(nlp, make_table("arrow"), threshold=0.5)
+
+
+@pytest.mark.parametrize("table", [DATA, [DATA], "Ann"])
+def test_what_is_no_table_is_named(nlp, table):
+    with pytest.raises(TypeError, match=f"got {type(table).__name__}"):
+        redact_columns(nlp, table, threshold=0.5)
