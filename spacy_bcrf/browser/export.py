@@ -25,7 +25,7 @@ from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .characters import find_casefolds, find_properties
 from .component import describe_component, shorten_promise
-from .identifiers import describe_identifiers
+from .identifier_rules import describe_identifiers
 from .patterns import to_javascript
 from .sections import Sections
 from .tokenizer import describe_tokenizer
