@@ -8,7 +8,7 @@ time per token. "regret" is the time of the plan's choice over that of the faste
 
 The sequences have 30 tokens, and one tile of lanes is filled to a quarter, a half or all. Scores of
 deviation 2 fit plain numbers, scores of deviation 300 need wide floats or float64. "free" allows
-all transitions, "BILUO" those of the scheme, which leave blocks of tags.
+all transitions. "BILUO" allows the transitions of the scheme, which leave blocks of tags.
 
 A threshold without a path of its own needs a second checkout: change it there, build, and run
 `python -m benchmarks.kernels --against FOLDER` (blocks: its table "Schemes") or
@@ -89,7 +89,7 @@ def measure_size(
     allowed = allowed_transitions(labels)
     tags = len(allowed)
     lanes = {"baseline": 16, "avx2": 32, "avx512": 64}[kernels.instruction_set()]
-    # Tiles of tokens have two tokens in a lane, those of sequences one sequence.
+    # A lane has two tokens, or one sequence.
     of_tokens = operation in ("bregman", "mean_field")
     n = max(1, round(share * lanes / np.dtype(dtype).itemsize))
     lengths = np.array([2 * n - 1] if of_tokens else [LENGTH] * n, "int32")

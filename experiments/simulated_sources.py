@@ -183,7 +183,7 @@ def false_rate(coverage: float, precision: float) -> float:
 
 
 def measure(spans: list[list[tuple]], gold: set[tuple], denies: int | Sequence[bool]) -> Measured:
-    """Merge the spans of sources. denies: of each source; or the number of those that do."""
+    """Merge the spans of sources. denies: whether each source denies, or how many of them do."""
     if isinstance(denies, int):
         denies = [i < denies for i in range(len(spans))]
     docs = make_docs(spans)

@@ -15,7 +15,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,6 +104,17 @@ class Votes(NamedTuple):
         starts, ends, symbols = np.asarray(spans, dtype="int64").reshape(-1, 3).T
         own = np.ones(len(starts)) if weights is None else np.asarray(weights, dtype="float64")
         return cls(starts, ends, symbols, own, looked, np.asarray(means, dtype=bool), denies)
+
+    @property
+    def is_coarse(self) -> NDArray[np.bool_]:
+        """Which symbols mean one of several labels, (K,)."""
+        coarse: NDArray[np.bool_] = self.means.sum(axis=1) > 1
+        return coarse
+
+    @property
+    def has_coarse(self) -> bool:
+        """Whether a span means one of several labels."""
+        return bool(self.is_coarse[self.symbols].any())
 
     @staticmethod
     def join(parts: Sequence["Votes"]) -> "Votes":
@@ -354,7 +365,7 @@ class _Fit:
             of_symbol = (symbols[at] - 2) // self.n_prefixes
             others = allowed[at] - own[at, None] * allow[symbols[at]]
             confirmed = (others * allow[symbols[at]]).sum(axis=1) > 1e-9
-            coarse = votes.means.sum(axis=1) > 1
+            coarse: Any = votes.is_coarse
             n, n_confirmed = (
                 coarse * np.bincount(of_symbol, x, len(coarse)) for x in (None, confirmed)
             )
@@ -469,7 +480,7 @@ class _Fit:
         return (right + spans * precision) / (n + spans)
 
     def compare_prior(self, precisions: Floats) -> Floats:
-        """Return the log-odds of precisions as a share of those of the prior one, from 0 to 1."""
+        """Return log-odds of precisions, divided by the prior's, limited to 0 to 1."""
         odds = precisions / (1 - precisions)
         prior = self.priors.precision / (1 - self.priors.precision)
         return (np.log(odds) / np.log(prior)).clip(0, 1)

@@ -309,7 +309,7 @@ def _finder(
 
 
 def _shorten(text: str) -> Iterator[str]:
-    """Yield a text, and what is left of it without its last words, the longest first."""
+    """Yield a text, then the text without its last word, and so on."""
     while text:
         yield text
         text = text[: max(text.rfind(" "), text.rfind("/"), 0)].rstrip(" (.-/")

@@ -7,8 +7,8 @@ from spacy.attrs import ORTH  # type: ignore[import-not-found]
 from spacy.tokens import Doc
 
 TRACE = 0.01
-"""Share of texts up to which other tokens are not worth a note. Equal tokenizers differ on none;
-those of xx and of a language on 4% to 96% of the texts of 13 corpora."""
+"""Largest share of texts with other tokens without a note. Equal tokenizers differ on no text. The
+tokenizers of xx and of a language differ on 4% to 96% of the texts of 13 corpora."""
 
 
 @dataclass

@@ -22,7 +22,7 @@ WRITTEN = {"tag": "token.tag", "pos": "token.pos", "ent_type": "entities"}
 COLUMNS = ("orth", "prefix", "suffix", *WRITTEN)
 """The attributes of tokens that a browser knows."""
 REPEATED = (*COLUMNS, "lower", "shape")
-"""Those of the attributes `elsewhere`."""
+"""The attributes of tokens that the attributes `elsewhere` can read."""
 DECODERS = ("viterbi", "f")
 
 

@@ -19,9 +19,9 @@ TokenizerChoice = Literal["auto", "language", "split"]
 SPLIT = {"@tokenizers": "spacy-bcrf.SplitTokenizer.v1"}
 """The section [nlp.tokenizer] of a config."""
 LEAST_SHARE = 0.02
-"""Least share of spans that `SplitTokenizer` must keep to be chosen. It pays with more tokens. By
-characters, F fell by 0.7 to 9 on corpora of which it keeps 0.2% to 1.3% (TAB, UNER EWT, DAB), rose
-by 0.3 at 1.4%, by 2 at 4%, and by 6 to 15 at 9% to 18% (LifeBench, MEDDOCAN, PANORAMA)."""
+"""`SplitTokenizer` is chosen if it keeps more than this share of all spans that the language's
+tokenizer cuts. F by characters fell by 0.7 to 9 at shares of 0.2% to 1.3% (TAB, UNER EWT, DAB). It
+rose by 0.3 at 1.4%, by 2 at 4%, and by 6 to 15 at 9% to 18% (LifeBench, MEDDOCAN, PANORAMA)."""
 MOST_TEXTS = 1000
 """Number of texts whose tokens are compared."""
 

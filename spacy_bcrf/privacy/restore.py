@@ -20,7 +20,7 @@ STRUCTURED = (".txt", *KINDS)
 """Suffixes of text files whose texts may be encoded."""
 VAULT_ID = ".vault-id"
 """The file of a redacted folder that names its vault."""
-_ID_OF_RECORD = re.compile(r', "vault": "([0-9a-f]{8})"}\r?$', re.MULTILINE)
+_ID_OF_RECORD = re.compile(r'"spans": \[.*\], "vault": "([0-9a-f]{8})"}\r?$', re.MULTILINE)
 
 
 class Restored(NamedTuple):

@@ -92,7 +92,7 @@ def find_groups(votes: Sequence[Votes]) -> Groups:
     for at, pair in pairs.items():
         share[at] = pair.overlaps.sum() / max(pair.looked.sum(), 1)
     # All spans of a source may have a coarse vote too: that makes them no copies.
-    coarse = np.array([(one.means.sum(axis=1) > 1)[one.symbols].any() for one in votes])
+    coarse = np.array([one.has_coarse for one in votes])
     near = ((share >= NEAR) | (share.T >= NEAR)) & (coarse[:, None] == coarse)
     group = np.arange(n)
     for i in range(n):

@@ -153,8 +153,7 @@ def fit_merger(shards: VoteShards, labels: Sequence[str]) -> Merger:
     alike = model.correlations - np.eye(len(of_groups)) >= PRIORS.near_copy
     words = np.concatenate([doc.to_array("ORTH") for part in parts for doc in part.docs])
     # The chain judges votes for one of several labels: they are guesses, no draws.
-    coarse = any((one.means.sum(axis=1) > 1)[one.symbols].any() for one in of_groups)
-    may_fit = not (coarse or alike.any())
+    may_fit = not (alike.any() or any(one.has_coarse for one in of_groups))
     places = fit_places(of_groups, tags, constraints, known, words) if may_fit else None
     merger = Merger(groups, model, places, Repeats(), labels, model)
     merger.choose(of_groups, lengths)
