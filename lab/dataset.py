@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
-from bcrf.chain import Potentials
 from bcrf.linear.features import Tokens
-from bcrf.linear.learner import OnlineLearner
 from bcrf.linear.rows import Rows, known_rows
 from spacy_bcrf.corpora.sentence import Sentence
 from spacy_bcrf.sparse.features import Features
@@ -70,19 +68,6 @@ class Dataset:
             return Rows(self.dictionary.find(keys), starts)
 
         return extract
-
-    def scorer(
-        self, sentences: Sequence[Sentence], learner: OnlineLearner
-    ) -> Callable[[], Potentials]:
-        """Hash the strings of sentences, and return a function that computes their potentials."""
-        tokens = self._encode(sentences)
-
-        def score() -> Potentials:
-            weights, n_tags = learner.weights, learner.n_tags
-            unary = self._features.compiled.score(tokens, self.dictionary, weights, n_tags)
-            return Potentials(unary, weights[:n_tags, :n_tags], tokens.lengths)
-
-        return score
 
     def read(self, sentences: Sequence[Sentence]) -> tuple[Rows, NDArray[np.int32]]:
         """Look up the feature rows of other sentences, without unknown ones, and the lengths."""

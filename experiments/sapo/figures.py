@@ -1,4 +1,4 @@
-"""Figures and tables of the SAPO experiments, from the output of `run` and `convergence`.
+"""Figures and tables of the SAPO experiments, from the output of `run`.
 
     python -m experiments.sapo.figures metrics/sapo metrics/sapo/figures
 
@@ -8,8 +8,6 @@
 - results.csv, results.md: score after the last pass, paired t-test of SAPO against each method over
   the sentence orders, growth of the weights, and seconds a pass. "SAPO" searches by A*, and "SAPO,
   beam" by a beam of 50.
-- convergence.png: the gradient gap against n, if the metrics have convergence.csv; the constants of
-  the theorem and its bounds are in results.md.
 
 The figures follow the paper, with a panel for each task.
 """
@@ -71,9 +69,6 @@ def main() -> None:
     rows = [row for name, curves in results.items() for row in summarize(name, curves)]
     write_csv(output / "results.csv", [list(rows[0]), *(list(row.values()) for row in rows)])
     notes = ["# SAPO experiments\n", *(table(name, rows) for name in results)]
-    convergence = metrics / "convergence.csv"
-    if convergence.exists():
-        notes.append(draw_convergence(output / "convergence.png", convergence))
     write_text(output / "results.md", "\n".join(notes))
     print(f"{output}: {', '.join(sorted(path.name for path in output.iterdir()))}")
 
@@ -175,31 +170,6 @@ def draw_seconds(path: Path, results: dict[str, dict[str, Curves]]) -> None:
         axis.set_xscale("log")
         axis.set_xlabel("seconds of processor time a pass")
     save_figure(figure, path)
-
-
-def draw_convergence(path: Path, source: Path) -> str:
-    """Draw the gradient gap and the distance from the optimum against n; return them as a table."""
-    with source.open(encoding="utf8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    figure = make_figure(10, 4)
-    left, right = figure.subplots(1, 2)
-    points = sorted({int(row["after passes"]) for row in rows})
-    for point in points:
-        own = [row for row in rows if int(row["after passes"]) == point]
-        sizes = [int(row["n"]) for row in own]
-        left.plot(sizes, [float(row["gap"]) for row in own], "o-", label=f"after {point} passes")
-    left.set_ylabel("|gradient - SAPO's update| / |gradient|")
-    right.plot(sizes, [float(row["distance at the end"]) for row in own], "o-")
-    right.set_ylabel("|w - w*| / |w*| after training with a small fixed rate")
-    for axis in (left, right):
-        axis.set_xscale("log")
-        axis.set_xlabel("n")
-        axis.grid(alpha=0.3)
-    left.legend()
-    save_figure(figure, path)
-    columns = list(own[0])
-    lines = [[row[columns[0]], *(f"{float(row[c]):.3g}" for c in columns[1:])] for row in rows]
-    return "## Convergence: the update against the gradient\n\n" + markdown_table([columns, *lines])
 
 
 def make_panels(results: dict[str, dict[str, Curves]]) -> tuple[Any, NDArray]:

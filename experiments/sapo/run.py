@@ -1,13 +1,10 @@
 """The experiments of the SAPO paper (Sun, Ma, Zhang and Ren) on one task.
 
     python -m experiments.sapo.run chunking --corpora DIR --output metrics/sapo/chunking.csv
-    python -m experiments.sapo.run chunking --corpora DIR --tune
 
 The output has a row for each method, seed and pass: test score, mean absolute weight, share of
 non-zero weights, and seconds. It is written after each method and seed. A run with the same
 settings is not repeated.
-
-`--tune` trains CRF and SAPO with a grid of l2 and l1, and prints the scores on development data.
 """
 
 from __future__ import annotations
@@ -24,7 +21,6 @@ from bcrf.linear.learner import OnlineSettings
 from experiments.sapo import bilstm
 from experiments.sapo.tasks import TASKS, Task
 from experiments.sapo.training import learn
-from experiments.sapo.tune import tune
 from lab.dataset import Dataset
 from lab.tables import write_csv
 from spacy_bcrf.sparse.template_sets import get_templates
@@ -66,9 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("--corpora", type=Path, required=True, metavar="DIR")
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--output", type=Path, metavar="FILE.csv")
-    what.add_argument("--tune", action="store_true", help="print scores on dev by l2 and l1")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE.csv")
     parser.add_argument("--passes", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=5, help="number of sentence orders")
     parser.add_argument("--methods", nargs="*", help="run only these methods")
@@ -86,9 +80,6 @@ def main() -> None:
     args = parser.parse_args()
     given = {name: getattr(args, name) for name in ("l2", "decay")}
     task = replace(TASKS[args.task], **{k: v for k, v in given.items() if v is not None})
-    if args.tune:
-        print(tune(task, args.corpora, args.n, args.passes, args.seeds, args.limit))
-        return
     # The figures need these packages; fail before training.
     require("scipy", "bench")
     if args.bilstm_passes:

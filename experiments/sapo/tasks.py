@@ -20,17 +20,14 @@ class Task:
     """A corpus and the settings of its experiments.
 
     read: reads sentences from lines.
-    dev: file of the development sentences, or their number, from the end of the training file.
     labels: returns the gold tags of a sentence.
     score: computes the test score in percent from gold and predicted tags.
-    l2, l1, rate, decay: the same for CRF and SAPO, chosen on the development sentences; l2 and l1
-        by `run --tune --passes 10 --seeds 2`.
+    l2, l1, rate, decay: the same for CRF and SAPO, chosen on development sentences.
     """
 
     name: str
     title: str
     train: str
-    dev: str | int
     test: str
     read: Callable
     labels: Callable[[Sentence], list[str]]
@@ -50,21 +47,6 @@ class Task:
         """
         return self._read(corpora, self.train)[: limit or None], self._read(corpora, self.test)
 
-    def load_dev(self, corpora: Path, limit: int = 0) -> tuple[list[Sentence], list[Sentence]]:
-        """Read the training sentences without the development sentences, and the latter.
-
-        limit, errors: as for `load`.
-        """
-        train = self._read(corpora, self.train)
-        if isinstance(self.dev, str):
-            return train[: limit or None], self._read(corpora, self.dev)
-        if len(train) <= self.dev:
-            raise CorpusError(
-                f"{corpora / self.train}: {len(train)} sentences, expected more than the "
-                f"{self.dev} development sentences"
-            )
-        return train[: -self.dev][: limit or None], train[-self.dev :]
-
     def _read(self, corpora: Path, name: str) -> list[Sentence]:
         path = find_file(corpora / name)
         sentences = list(self.read(read_lines(path)))
@@ -80,7 +62,6 @@ TASKS = {
             name="chunking",
             title="CoNLL-2000 chunking (F)",
             train="conll2000/train.txt",
-            dev=936,
             test="conll2000/test.txt",
             read=partial(read_columns, tag_column=2),
             labels=spans,
@@ -95,7 +76,6 @@ TASKS = {
             name="bioner",
             title="JNLPBA entities (F)",
             train="jnlpba/train.tsv",
-            dev="jnlpba/devel.tsv",
             test="jnlpba/test.tsv",
             read=read_columns,
             labels=spans,
@@ -110,7 +90,6 @@ TASKS = {
             name="pos",
             title="EWT XPOS (accuracy)",
             train="ud-english-ewt/en_ewt-ud-train.conllu",
-            dev="ud-english-ewt/en_ewt-ud-dev.conllu",
             test="ud-english-ewt/en_ewt-ud-test.conllu",
             read=partial(read_conllu, tag="xpos"),
             labels=tags,
