@@ -24,7 +24,6 @@ class Dataset:
     """Training sentences: their feature rows, lengths and gold tag ids.
 
     labels: returns the gold tags of a sentence.
-    min_freq: least number of occurrences of a feature.
 
     Raises ValueError if a template needs a spaCy document.
     """
@@ -34,7 +33,6 @@ class Dataset:
         sentences: Sequence[Sentence],
         templates: Sequence[str],
         labels: Callable[[Sentence], Sequence[str]],
-        min_freq: int = 1,
     ) -> None:
         from bcrf.kernels.sparse import Dictionary
 
@@ -48,26 +46,13 @@ class Dataset:
         self.dictionary = Dictionary()
         keys, starts = self._keys(sentences)
         self.dictionary.count(keys)
-        self.dictionary.keep(min_freq)
+        self.dictionary.keep(1)
         self.rows = known_rows(self.dictionary.find(keys), starts)
         self.lengths = sentence_lengths(sentences)
         gold = [list(labels(sentence)) for sentence in sentences]
         self.tags = sorted({tag for labeling in gold for tag in labeling})
         ids = {tag: i for i, tag in enumerate(self.tags)}
         self.gold = np.array([ids[tag] for labeling in gold for tag in labeling], dtype="int32")
-
-    def extractor(self, sentences: Sequence[Sentence]) -> Callable[[], Rows]:
-        """Hash the strings of sentences, and return a function that extracts their feature rows.
-
-        The function times the features alone. Unknown features have row -1.
-        """
-        tokens = self._encode(sentences)
-
-        def extract() -> Rows:
-            keys, starts = self._features.compiled.extract(tokens)
-            return Rows(self.dictionary.find(keys), starts)
-
-        return extract
 
     def read(self, sentences: Sequence[Sentence]) -> tuple[Rows, NDArray[np.int32]]:
         """Look up the feature rows of other sentences, without unknown ones, and the lengths."""

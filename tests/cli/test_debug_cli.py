@@ -5,16 +5,11 @@ import weakref
 
 import pytest
 import spacy
+from commands import command
 from spacy.tokens import Doc, DocBin, Span
-from typer.testing import CliRunner
 
-from spacy_bcrf.cli import app
-
+run = command("debug")
 WORDS = ["Ann", "saw", "New", "York", "\n"]
-
-
-def run(*args):
-    return CliRunner().invoke(app, ["debug", *map(str, args)])
 
 
 @pytest.fixture
@@ -54,7 +49,6 @@ PATHS = ("--paths.train", "train.spacy", "--paths.dev", "dev.spacy")
 
 def test_counts_add_up(folder):
     result = run("config.cfg", "--json", *PATHS)
-    assert result.exit_code == 0, result.output
     reports = json.loads(result.stdout)
     train, dev = reports["ner"]["train"], reports["ner"]["dev"]
     docs = {name: train[name] for name in ("complete", "partial", "unannotated", "infeasible")}
@@ -80,7 +74,6 @@ def test_counts_add_up(folder):
 
 def test_tables_and_warnings(folder):
     result = run("config.cfg", *PATHS)
-    assert result.exit_code == 0, result.output
     lines = [line.split() for line in result.stdout.splitlines()]
     assert ["[components.ner]"] in lines and ["[components.chunker]"] in lines
     assert ["train", "5", "2", "2", "1", "0"] in lines
@@ -104,7 +97,6 @@ def test_tags_and_words_are_counted(tmp_path, monkeypatch):
     for name in ("train", "dev"):
         DocBin(docs=docs).to_disk(f"{name}.spacy")
     result = run("config.cfg", "--json", *PATHS)
-    assert result.exit_code == 0, result.output
     train = json.loads(result.stdout)["segmenter"]["train"]
     assert (train["complete"], train["labels"]) == (1, {"N": 1, "V": 1})
     assert train["lengths"] == {"3": 1, "4": 1}
@@ -113,17 +105,15 @@ def test_tags_and_words_are_counted(tmp_path, monkeypatch):
     tagger.add_pipe("bcrf_tagger")
     tagger.config.to_disk("tagger.cfg")
     result = run("tagger.cfg", "--json", *PATHS)
-    assert result.exit_code == 0, result.output
     train = json.loads(result.stdout)["bcrf_tagger"]["train"]
     assert (train["labels"], train["lengths"]) == ({"N": 1, "V": 1}, {})
     # Without tags, there is nothing to learn.
-    result = run("tagger.cfg", *PATHS, "--components.bcrf_tagger.attribute", "pos")
-    assert result.exit_code == 1
+    pos = "--components.bcrf_tagger.attribute", "pos"
+    result = run("tagger.cfg", *PATHS, *pos, exit_code=1)
     assert (
         "tagger.cfg: [corpora.train] path = train.spacy: no document has token.pos" in result.output
     )
-    result = run("none.cfg", *PATHS)
-    assert result.exit_code == 1
+    result = run("none.cfg", *PATHS, exit_code=1)
     assert "none.cfg: no component of spacy-bcrf among" in result.output
 
 
@@ -143,9 +133,7 @@ def test_tags_and_words_are_counted(tmp_path, monkeypatch):
     ],
 )
 def test_errors_name_the_section_of_the_config(folder, options, message):
-    result = run("config.cfg", *options)
-    assert result.exit_code == 1
-    assert message in result.output
+    assert message in run("config.cfg", *options, exit_code=1).output
 
 
 def test_documents_of_train_in_dev_are_a_warning(folder):
@@ -163,9 +151,7 @@ def test_other_files_are_errors(folder):
         "no.jsonl": f"found no such file; {expected}",
         "no.cfg": f"found no such file; {expected}",
     }.items():
-        result = run(name)
-        assert result.exit_code == 1
-        assert result.output.startswith(f"{name}: {message}")
+        assert run(name, exit_code=1).output.startswith(f"{name}: {message}")
 
 
 @pytest.mark.parametrize(
@@ -179,8 +165,8 @@ def test_other_files_are_errors(folder):
 )
 def test_what_is_no_config_is_said_in_a_line(tmp_path, text, problem):
     (tmp_path / "a.cfg").write_text(text)
-    result = run(tmp_path / "a.cfg")
-    assert result.exit_code == 1 and result.output.startswith(f"{tmp_path / 'a.cfg'}: {problem}")
+    result = run(tmp_path / "a.cfg", exit_code=1)
+    assert result.output.startswith(f"{tmp_path / 'a.cfg'}: {problem}")
     assert len(result.output) < len(str(tmp_path)) + 90
 
 
@@ -197,6 +183,6 @@ def test_a_corpus_is_read_a_batch_at_a_time(tmp_path, monkeypatch):
 
     monkeypatch.setattr("spacy_bcrf.training.debug.read_docs", read)
     result = run("a.spacy", "b.spacy")
-    assert result.exit_code == 0 and "800 docs" in result.output, result.output
+    assert "800 docs" in result.output
     assert "400 of 400 documents of b.spacy are in a.spacy too" in result.output
     assert max(most) < 300

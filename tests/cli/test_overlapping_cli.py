@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 import spacy
+from commands import command
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from spacy_commands import run_spacy
-from typer.testing import CliRunner
-
-from spacy_bcrf.cli import app
 
 PLACES = ("Oslo", "Bergen", "Paris", "Rome")
 VERBS = ("grows", "sleeps", "sings", "opens")
@@ -57,23 +55,14 @@ def folder(tmp_path_factory) -> Path:
     return path
 
 
-def run(folder, *arguments, code=0):
-    result = CliRunner().invoke(app, [x.replace("DIR", str(folder)) for x in arguments])
-    assert result.exit_code == code, result.output
-    return result.output
+def run(folder, name, *arguments):
+    """Run a command whose paths start with the folder at DIR. Return its output."""
+    return command(name)(*(str(x).replace("DIR", str(folder)) for x in arguments)).output
 
 
 def test_annotate_writes_overlapping_spans_with_probabilities(folder):
-    run(
-        folder,
-        "annotate",
-        "DIR/model",
-        "DIR/texts.jsonl",
-        "--output",
-        "DIR/annotated",
-        "--alternatives",
-        "2",
-    )
+    options = "-o", "DIR/annotated", "--alternatives", 2
+    run(folder, "annotate", "DIR/model", "DIR/texts.jsonl", *options)
     files = sorted((folder / "annotated" / "shards").glob("*.jsonl"))
     rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     rows = [row for row in rows if "spans" in row]
@@ -95,17 +84,8 @@ def test_report_calibrate_and_control(folder):
     doc = nlp("University of Oslo grows")
     scores = doc.spans["sc"].attrs["scores"]
     assert ((scores > 0) & (scores <= 1)).all()
-    output = run(
-        folder,
-        "control",
-        "DIR/model",
-        "DIR/dev.spacy",
-        "--precision",
-        "0.6",
-        "--output",
-        "DIR/controlled",
-    )
-    assert "LOC" in output
+    promise = "--precision", 0.6, "-o", "DIR/controlled"
+    assert "LOC" in run(folder, "control", "DIR/model", "DIR/dev.spacy", *promise)
 
 
 def test_audit_names_removed_places(folder):
@@ -121,16 +101,8 @@ def test_rank_explain_debug_and_review(folder):
     run(folder, "explain", "DIR/model", "--text", "University of Oslo", "--output", "DIR/x.html")
     page = (folder / "x.html").read_text()
     assert "U-LOC" in page and "O-ORG" in page
-    run(
-        folder,
-        "rank",
-        "DIR/model",
-        "DIR/texts.jsonl",
-        "--format",
-        "label-studio",
-        "--output",
-        "DIR/t.json",
-    )
+    tasks = "--format", "label-studio", "-o", "DIR/t.json"
+    run(folder, "rank", "DIR/model", "DIR/texts.jsonl", *tasks)
     assert "University of" in (folder / "t.json").read_text()
     run(folder, "review", "DIR/model", "DIR/texts.jsonl", "--output", "DIR/review.html")
     page = (folder / "review.html").read_text()
@@ -138,9 +110,7 @@ def test_rank_explain_debug_and_review(folder):
 
 
 def test_combine_distill_and_extend(folder):
-    run(
-        folder, "combine", "DIR/model", "DIR/model", "--dev", "DIR/dev.spacy", "--output", "DIR/sum"
-    )
+    run(folder, "combine", "DIR/model", "DIR/model", "--dev", "DIR/dev.spacy", "-o", "DIR/sum")
     run(folder, "distill", "DIR/model", "DIR/texts.jsonl", "--output", "DIR/student")
     for name in ("sum", "student"):
         doc = spacy.load(folder / name)("University of Oslo grows")

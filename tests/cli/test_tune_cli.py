@@ -5,19 +5,15 @@ import shutil
 
 import pytest
 import spacy
+from commands import command
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
-from typer.testing import CliRunner
 
-from spacy_bcrf.cli import app
 from spacy_bcrf.judging.folds import fit_sparse_chain
 from spacy_bcrf.training import tune
 
+run = command("tune")
 NAMES = [f"{a}{b}" for a in ("Ka", "Lo", "Mi") for b in ("ra", "no", "si", "te")]
-
-
-def run(*args):
-    return CliRunner().invoke(app, ["tune", *map(str, args)])
 
 
 @pytest.fixture
@@ -49,7 +45,6 @@ COMMAND = ("config.cfg", "-o", "best.cfg", "-n", 6, *PATHS)
 
 def test_the_best_settings_are_written_and_train(folder):
     result = run(*COMMAND)
-    assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[1].startswith(" 100% 100.00  100.00-100.00")
     # Words alone cannot tell the names of dev from the other words.
@@ -85,12 +80,12 @@ def test_an_interrupted_search_goes_on(folder, monkeypatch):
         return fit(*args)
 
     monkeypatch.setattr(tune, "fit_sparse_chain", counted)
-    result = run(*COMMAND)
-    assert result.exit_code == 130 and "The same command goes on" in result.output
+    result = run(*COMMAND, exit_code=130)
+    assert "The same command goes on" in result.output
     assert len([*state.glob("*")]) == 1 + 4  # with search.json
     assert not (folder / "best.cfg").exists()
     again = run(*COMMAND)
-    assert again.exit_code == 0 and n == 5 + 7
+    assert n == 5 + 7
     assert (folder / "best.cfg").read_text() == best
     assert [line.split()[:3] for line in again.stdout.splitlines()] == [
         line.split()[:3] for line in whole.splitlines()
@@ -98,8 +93,8 @@ def test_an_interrupted_search_goes_on(folder, monkeypatch):
 
 
 def test_the_time_ends_the_search(folder):
-    result = run(*COMMAND, "--minutes", 0)
-    assert result.exit_code == 1 and "no training ended in time" in result.output
+    result = run(*COMMAND, "--minutes", 0, exit_code=1)
+    assert "no training ended in time" in result.output
     assert not (folder / "best.cfg").exists()
 
 
@@ -140,7 +135,6 @@ def test_the_sum_with_a_network_is_tried_last(folder, network, monkeypatch):
     monkeypatch.setattr(tune, "_try", counted)
     # One more trial: the state of the search has the others.
     result = run(*COMMAND, "--network", network)
-    assert result.exit_code == 0, result.output
     assert tried == [{**candidates[1], "network": "network"}]
     combine = "python -m spacy bcrf combine out/model-last network --dev dev.spacy --output sum\n"
     assert f"the sum is best. After the training: {combine}" in result.stdout
@@ -154,13 +148,14 @@ def test_the_sum_with_a_network_is_tried_last(folder, network, monkeypatch):
     nlp = spacy.load(network)
     nlp.meta["version"] = "1.0.1"
     nlp.to_disk(network)
-    assert run(*COMMAND, "--network", network).exit_code == 0 and len(tried) == 2
+    run(*COMMAND, "--network", network)
+    assert len(tried) == 2
 
 
 def test_a_network_that_cannot_be_summed_is_named_before_the_search(folder, network):
     def message_of(name):
-        result = run(*COMMAND, "--network", name)
-        assert result.exit_code == 1 and not (folder / "best.cfg.trials").exists()
+        result = run(*COMMAND, "--network", name, exit_code=1)
+        assert not (folder / "best.cfg.trials").exists()
         return result.output
 
     nlp = spacy.load(network)
@@ -185,16 +180,16 @@ def test_a_network_that_cannot_be_summed_is_named_before_the_search(folder, netw
 
 def test_errors(folder):
     run(*COMMAND)
-    result = run(*COMMAND, "--candidates", 5)
+    result = run(*COMMAND, "--candidates", 5, exit_code=1)
     message = "best.cfg.trials: was started differently: candidates was "
-    assert result.exit_code == 1 and result.output.startswith(message)
+    assert result.output.startswith(message)
     # All trials are like the first.
     for file in sorted((folder / "best.cfg.trials").iterdir(), reverse=True)[:2]:
         known = file.read_text()
         for damaged in ("", "[]", "[" * 100_000):
             file.write_text(damaged)
-            result = run(*COMMAND)
-            assert result.exit_code == 1 and result.output.startswith("best.cfg.trials")
+            result = run(*COMMAND, exit_code=1)
+            assert result.output.startswith("best.cfg.trials")
             assert "delete" in result.output or "expected another folder" in result.output
         file.write_text(known)
     shutil.copy("train.spacy", "dev.spacy")
@@ -207,27 +202,26 @@ def test_errors(folder):
             Doc(doc.vocab, [*(t.text for t in doc)], ents=["B-PER", "O", "O", "O"]) for doc in docs
         ]
     ).to_disk("dev.spacy")
-    result = run(*COMMAND)
+    result = run(*COMMAND, exit_code=1)
     message = "best.cfg.trials: was started differently: corpora was "
-    assert result.exit_code == 1 and result.output.startswith(message)
+    assert result.output.startswith(message)
     nothing = Doc(spacy.blank("xx").vocab, ["then"], ents=["O"])
     DocBin(docs=[nothing]).to_disk("nothing.spacy")
-    result = run("config.cfg", "-o", "new.cfg", *PATHS[:3], "nothing.spacy")
+    result = run("config.cfg", "-o", "new.cfg", *PATHS[:3], "nothing.spacy", exit_code=1)
     message = "config.cfg: the dev corpus: none of the 1 documents has entities"
-    assert result.exit_code == 1 and message in result.output
+    assert message in result.output
     (folder / "damaged.spacy").write_bytes(b"hello")
-    result = run("config.cfg", "-o", "new.cfg", *PATHS[:3], "damaged.spacy")
+    result = run("config.cfg", "-o", "new.cfg", *PATHS[:3], "damaged.spacy", exit_code=1)
     message = "damaged.spacy: cannot be read as a .spacy file: "
-    assert result.exit_code == 1 and result.output.startswith(message)
+    assert result.output.startswith(message)
     (folder / "empty.spacy").touch()
-    result = run("config.cfg", "-o", "new.cfg", *PATHS[:3], "empty.spacy")
+    result = run("config.cfg", "-o", "new.cfg", *PATHS[:3], "empty.spacy", exit_code=1)
     message = "empty.spacy: cannot be read as a .spacy file: it is empty\n"
-    assert result.exit_code == 1 and result.output == message
-    result = run("config.cfg", "-o", "config.cfg", *PATHS)
-    assert result.exit_code == 1
+    assert result.output == message
+    result = run("config.cfg", "-o", "config.cfg", *PATHS, exit_code=1)
     nlp = spacy.blank("xx")
     nlp.add_pipe("bcrf_ner")
     nlp.add_pipe("bcrf_tagger")
     nlp.config.to_disk("two.cfg")
-    result = run("two.cfg", "-o", "other.cfg", *PATHS)
-    assert result.exit_code == 1 and "expected a pipeline with one component" in result.output
+    result = run("two.cfg", "-o", "other.cfg", *PATHS, exit_code=1)
+    assert "expected a pipeline with one component" in result.output

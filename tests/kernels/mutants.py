@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,282 +33,217 @@ class Mutant(NamedTuple):
     """A file of tests/kernels, and perhaps a test."""
 
 
-LAYOUTS = {
-    "Rows, sum": Mutant(
-        "rows.hh",
-        "return lane_sums<R>(v);",
-        "return v;",
-        "test_kernels.py::test_compiled_is_reference",
-    ),
-    "Rows, max": Mutant(
-        "rows.hh",
-        "return lane_maxima<R>(v);",
-        "return v;",
-        "test_kernels.py::test_compiled_is_reference",
-    ),
-    "Rows, ended": Mutant(
-        "rows.hh", "length <= i + 1", "length <= i", "test_kernels.py::test_compiled_is_reference"
-    ),
-    "Lanes, live": Mutant(
-        "lanes.hh",
-        "one_where<R>(broadcast(R(i)) < lengths)",
-        "one_where<R>(broadcast(R(i + 1)) < lengths)",
-        "test_lanes.py::test_lanes_are_the_reference",
-    ),
-    "Lanes, ended": Mutant(
-        "lanes.hh",
-        "one_where<R>(lengths <= broadcast(R(i + 1)))",
-        "one_where<R>(lengths <= broadcast(R(i)))",
-        "test_lanes.py::test_lanes_are_the_reference",
-    ),
-    "TokenRows, is_last": Mutant(
-        "token_layouts.hh",
-        "flag(at.token + 1 == s_->length)",
-        "flag(at.token + 2 == s_->length)",
-        "test_kernels.py::test_compiled_is_reference",
-    ),
-    "TokenLanes, if_inner": Mutant(
-        "token_layouts.hh",
-        "return N::select(kinds(at), x, N::load(other, part));",
-        "return x;",
-        "test_lanes.py::test_lanes_are_the_reference",
-    ),
-    "TokenLanes, neighbours": Mutant(
-        "token_layouts.hh",
-        "other + (parity == 1)",
-        "other",
-        "test_lanes.py::test_lanes_are_the_reference",
-    ),
-    "TokenLanes, is_token": Mutant(
-        "token_layouts.hh",
-        "return one_where<R>(kinds(at) != broadcast(R(NONE)));",
-        "return broadcast<R>(1);",
-        "test_lanes.py::test_mean_field_in_lanes_is_the_reference",
-    ),
-    "TokenLanes, margins": Mutant(
-        "token_layouts.hh",
-        "for (const size_t at : {size_t(0), W + columns_}) store(array + at, Vec<R>{});",
-        "(void)array;",
-        "test_lanes.py::test_mean_field_in_lanes_is_the_reference",
-    ),
-    "TokenRows, margins": Mutant(
-        "token_layouts.hh",
-        "for (const size_t row : {0, s_->length + 1}) "
-        "std::fill_n(array + row * width_, width_, R(0));",
-        "(void)array;",
-        "test_reference.py::test_mean_field",
-    ),
-}
-LIVE_TAGS = {
-    "live tags, edges": Mutant(
-        "transition_blocks.hh",
-        "shared_ && before >= 0",
-        "before >= 0",
-        "test_transition_blocks.py::test_tags_that_no_allowed_labeling_uses_are_found",
-    ),
-    "live tags, equal": Mutant(
-        "transition_blocks.hh",
-        "std::equal(others, others + words, alive + size_t(before) * words)",
-        "true",
-        "test_transition_blocks.py::test_tags_that_no_allowed_labeling_uses_are_found",
-    ),
-}
-NUMBERS = {
-    "Plain, inverse": Mutant(
-        "numbers.hh", "return R(1) / a;", "return R(1) / (a + a);", "test_kernels.py"
-    ),
-    "Plain, valid": Mutant(
-        "numbers.hh",
-        "return a > Precision<R>::MIN_NORMAL ? one_where<R>(a < infinity<R>) : Vec<R>{};",
-        "return one_where<R>(a < infinity<R>);",
-        "test_lanes.py::test_a_failed_sequence_does_not_change_the_others",
-    ),
-    "Plain, lost": Mutant(
-        "numbers.hh",
-        "return weights * Precision<R>::MIN_OVERLAP <= broadcast<R>(1) ? Vec<R>{} : "
-        "broadcast<R>(1);",
-        "return Vec<R>{};",
-        "test_precision.py::test_min_overlap",
-    ),
-    "Plain, held": Mutant(
-        "numbers.hh",
-        "return min<R>(f, g) > low ? one_where<R>(max<R>(f, g) < high) : Vec<R>{};",
-        "return broadcast<R>(1);",
-        "test_precision.py::test_a_factor_that_the_last_iteration_loses",
-    ),
-    "Plain, logarithm of a ratio": Mutant(
-        "numbers.hh",
-        "return logarithm(a) - logarithm(b);",
-        "return logarithm(b) - logarithm(a);",
-        "test_kernels.py::test_compiled_is_reference",
-    ),
-    "Wide, product": Mutant(
-        "numbers.hh",
-        "return {a.m * b.m, a.e + b.e};",
-        "return {a.m * b.m, a.e};",
-        "test_kernels.py::test_compiled_is_reference",
-    ),
-    "Wide, inverse root": Mutant(
-        "numbers.hh",
-        "return {inverse_square_root<R>(a.m * power_of_two<R>(a.e - half * R(2))), -half};",
-        "return {inverse_square_root<R>(a.m), -half};",
-        "test_kernels.py::test_compiled_is_reference",
-    ),
-    "Wide, beyond": Mutant(
-        "forward_backward.hh",
-        "-lowest <= R(N::MAX_RANGE)",
-        "lowest <= R(N::MAX_RANGE)",
-        "test_precision.py::test_the_range_of_exponents",
-    ),
-    "Wide, sum": Mutant(
-        "numbers.hh",
-        "sum += x.m * power_of_two<R>(x.e - top);",
-        "sum += x.m;",
-        "test_kernels.py::test_compiled_is_reference",
-    ),
-    "Tropical, join": Mutant(
-        "numbers.hh",
-        "return max<R>(a, b);",
-        "return a;",
-        "test_kernels.py::test_compiled_is_reference",
-    ),
-}
-VISITORS = {
-    "edge sum": Mutant(
-        "outputs.hh",
-        "add_sums(std::max(from, 1), to, failed)",
-        "add_sums(std::max(from, 2), to, failed)",
-        "test_kernels.py::test_compiled_is_reference",
-    ),
-    "edge sum of a failed window": Mutant(
-        "outputs.hh",
-        "!any && i < size_t(tags_) * tags_",
-        "i < size_t(tags_) * tags_",
-        "test_lanes.py::test_edges_of_a_failed_window_count_once",
-    ),
-    "each edge": Mutant(
-        "outputs.hh",
-        "u * tags",
-        "size_t(u)",
-        "test_reference.py::test_posteriors_of_a_large_range",
-    ),
-    "pair marginals": Mutant(
-        "outputs.hh",
-        "L::IN_LANES ? k : t % W",
-        "0",
-        "test_reference.py::test_posterior_queries",
-    ),
-    "entropy": Mutant(
-        "outputs.hh",
-        "sums += times_log(p) * is_inner - p_log;",
-        "sums += times_log(p) - p_log;",
-        "test_reference.py::test_posterior_queries",
-    ),
-    "samples": Mutant(
-        "outputs.hh",
-        "size_t(out_.labels[here + 1]) * width_",
-        "size_t(0)",
-        "test_reference.py::test_posterior_queries",
-    ),
-}
-LONG_SEQUENCES = {
-    "emissions of a window": Mutant(
-        "forward_backward.hh",
-        "for (int i = start_; i < to && again; ++i) load_emissions(i, ignored);",
-        "(void)again;",
-        "test_transition_blocks.py::test_long_sequences_and_threads",
-    ),
-    "product of scales": Mutant(
-        "forward_backward.hh",
-        "if (i % SCALES == SCALES - 1) add_scales();",
-        "(void)add_scales;",
-        "test_transition_blocks.py::test_long_sequences_and_threads",
-    ),
-    "sums of chunks": Mutant(
-        "chunks.hh",
-        "total[i] += sums[(p - 1) * size + i];",
-        "total[i] += p > 1 ? sums[(p - 1) * size + i] : 0;",
-        "test_transition_blocks.py::test_long_sequences_and_threads",
-    ),
-}
-THRESHOLDS = {
-    "share of plain lanes": Mutant(
-        "plan.hh",
-        "return share + (sizeof(R) == 8 ? 0.1 : 0);",
-        "return 2;",
-        "test_plan.py::test_the_share_of_lanes_that_a_tile_must_fill",
-    ),
-    "share of wide lanes": Mutant(
-        "plan.hh",
-        "return shape.blocks ? std::min(share, 0.5) : share;",
-        "return share;",
-        "test_plan.py::test_the_share_of_lanes_that_a_tile_must_fill",
-    ),
-    "range of plain numbers": Mutant(
-        "plan.hh",
-        "Limits::TRIED_RANGE",
-        "Limits::TRIED_RANGE + 1",
-        "test_plan.py::test_the_range_of_scores_chooses_the_numbers",
-    ),
-    "tags of blocks": Mutant(
-        "plan.hh",
-        "batch.tags < MIN_BLOCK_TAGS",
-        "batch.tags <= MIN_BLOCK_TAGS",
-        "test_plan.py::test_blocks_of_transitions",
-    ),
-    "groups of blocks": Mutant(
-        "transition_blocks.hh",
-        "first.size() > most_groups(tags)",
-        "first.size() > 1 + most_groups(tags)",
-        "test_plan.py::test_blocks_of_transitions",
-    ),
-    "columns of a tile of projections": Mutant(
-        "token_layouts.hh",
-        "columns + columns_of(s->length) <= size_t(TOKEN_VECTORS) * W",
-        "columns + columns_of(s->length) < size_t(TOKEN_VECTORS) * W",
-        "test_plan.py::test_the_size_of_tiles",
-    ),
-    "tokens that pay for pairs of tags": Mutant(
-        "plan.hh",
-        "size_t(shape.tags) * shape.tags / PAIRS_A_TOKEN",
-        "size_t(shape.tags) * shape.tags / (PAIRS_A_TOKEN + 1)",
-        "test_plan.py::test_lanes_of_projections",
-    ),
-}
-LIMITS = {
-    "range of projections": Mutant(
-        "projections.hh",
-        "range <= R(LIMIT) ? problem : broadcast<R>(OUT_OF_RANGE)",
-        "range <= R(LIMIT * 1.1) ? problem : broadcast<R>(OUT_OF_RANGE)",
-        "test_precision.py::test_max_range",
-    ),
-    "negligible products": Mutant(
-        "transitions.hh",
-        "Precision<R>::NEGLIGIBLE",
-        "R(4)",
-        "test_precision.py::test_negligible",
-    ),
-    "sums in float, rows": Mutant(
-        "products.hh",
-        "if (pending_ >= Precision<R>::MOST_SUMMED) flush(k, sum);",
-        "if (pending_ >= 1000 * Precision<R>::MOST_SUMMED) flush(k, sum);",
-        "test_precision.py::test_most_summed",
-    ),
-    "sums in float, lanes": Mutant(
-        "products.hh",
-        "if (pending_ >= Precision<R>::MOST_SUMMED) flush(sum);",
-        "if (pending_ >= 1000 * Precision<R>::MOST_SUMMED) flush(sum);",
-        "test_precision.py::test_most_summed",
-    ),
-    "scores without mass": Mutant(
-        "projections.hh",
-        "score[k] = projection::chain_score(score[k], log_mass[k]);",
-        "(void)log_mass;",
-        "test_precision.py::test_scores_of_tags_without_mass "
-        "test_reference.py::test_a_finite_mask_forbids_a_tag",
-    ),
-}
-MUTANTS = {**LAYOUTS, **LIVE_TAGS, **NUMBERS, **VISITORS, **LONG_SEQUENCES, **THRESHOLDS, **LIMITS}
+# Files; names of mutants; the code, the wrong code and the test of each.
+TABLE = """\
+rows.hh
+  Rows, sum
+    return lane_sums<R>(v);
+    return v;
+    test_kernels.py::test_compiled_is_reference
+  Rows, max
+    return lane_maxima<R>(v);
+    return v;
+    test_kernels.py::test_compiled_is_reference
+  Rows, ended
+    length <= i + 1
+    length <= i
+    test_kernels.py::test_compiled_is_reference
+lanes.hh
+  Lanes, live
+    one_where<R>(broadcast(R(i)) < lengths)
+    one_where<R>(broadcast(R(i + 1)) < lengths)
+    test_lanes.py::test_lanes_are_the_reference
+  Lanes, ended
+    one_where<R>(lengths <= broadcast(R(i + 1)))
+    one_where<R>(lengths <= broadcast(R(i)))
+    test_lanes.py::test_lanes_are_the_reference
+token_layouts.hh
+  TokenRows, is_last
+    flag(at.token + 1 == s_->length)
+    flag(at.token + 2 == s_->length)
+    test_kernels.py::test_compiled_is_reference
+  TokenLanes, if_inner
+    return N::select(kinds(at), x, N::load(other, part));
+    return x;
+    test_lanes.py::test_lanes_are_the_reference
+  TokenLanes, neighbours
+    other + (parity == 1)
+    other
+    test_lanes.py::test_lanes_are_the_reference
+  TokenLanes, is_token
+    return one_where<R>(kinds(at) != broadcast(R(NONE)));
+    return broadcast<R>(1);
+    test_lanes.py::test_mean_field_in_lanes_is_the_reference
+  TokenLanes, margins
+    for (const size_t at : {size_t(0), W + columns_}) store(array + at, Vec<R>{});
+    (void)array;
+    test_lanes.py::test_mean_field_in_lanes_is_the_reference
+  TokenRows, margins
+    for (const size_t row : {0, s_->length + 1}) std::fill_n(array + row * width_, width_, R(0));
+    (void)array;
+    test_reference.py::test_mean_field
+  columns of a tile of projections
+    columns + columns_of(s->length) <= size_t(TOKEN_VECTORS) * W
+    columns + columns_of(s->length) < size_t(TOKEN_VECTORS) * W
+    test_plan.py::test_the_size_of_tiles
+transition_blocks.hh
+  live tags, edges
+    shared_ && before >= 0
+    before >= 0
+    test_transition_blocks.py::test_tags_that_no_allowed_labeling_uses_are_found
+  live tags, equal
+    std::equal(others, others + words, alive + size_t(before) * words)
+    true
+    test_transition_blocks.py::test_tags_that_no_allowed_labeling_uses_are_found
+  groups of blocks
+    first.size() > most_groups(tags)
+    first.size() > 1 + most_groups(tags)
+    test_plan.py::test_blocks_of_transitions
+numbers.hh
+  Plain, inverse
+    return R(1) / a;
+    return R(1) / (a + a);
+    test_kernels.py
+  Plain, valid
+    return a > Precision<R>::MIN_NORMAL ? one_where<R>(a < infinity<R>) : Vec<R>{};
+    return one_where<R>(a < infinity<R>);
+    test_lanes.py::test_a_failed_sequence_does_not_change_the_others
+  Plain, lost
+    return weights * Precision<R>::MIN_OVERLAP <= broadcast<R>(1) ? Vec<R>{} : broadcast<R>(1);
+    return Vec<R>{};
+    test_precision.py::test_min_overlap
+  Plain, held
+    return min<R>(f, g) > low ? one_where<R>(max<R>(f, g) < high) : Vec<R>{};
+    return broadcast<R>(1);
+    test_precision.py::test_a_factor_that_the_last_iteration_loses
+  Plain, logarithm of a ratio
+    return logarithm(a) - logarithm(b);
+    return logarithm(b) - logarithm(a);
+    test_kernels.py::test_compiled_is_reference
+  Wide, product
+    return {a.m * b.m, a.e + b.e};
+    return {a.m * b.m, a.e};
+    test_kernels.py::test_compiled_is_reference
+  Wide, inverse root
+    return {inverse_square_root<R>(a.m * power_of_two<R>(a.e - half * R(2))), -half};
+    return {inverse_square_root<R>(a.m), -half};
+    test_kernels.py::test_compiled_is_reference
+  Wide, sum
+    sum += x.m * power_of_two<R>(x.e - top);
+    sum += x.m;
+    test_kernels.py::test_compiled_is_reference
+  Tropical, join
+    return max<R>(a, b);
+    return a;
+    test_kernels.py::test_compiled_is_reference
+forward_backward.hh
+  Wide, beyond
+    -lowest <= R(N::MAX_RANGE)
+    lowest <= R(N::MAX_RANGE)
+    test_precision.py::test_the_range_of_exponents
+  emissions of a window
+    for (int i = start_; i < to && again; ++i) load_emissions(i, ignored);
+    (void)again;
+    test_transition_blocks.py::test_long_sequences_and_threads
+  product of scales
+    if (i % SCALES == SCALES - 1) add_scales();
+    (void)add_scales;
+    test_transition_blocks.py::test_long_sequences_and_threads
+outputs.hh
+  edge sum
+    add_sums(std::max(from, 1), to, failed)
+    add_sums(std::max(from, 2), to, failed)
+    test_kernels.py::test_compiled_is_reference
+  edge sum of a failed window
+    !any && i < size_t(tags_) * tags_
+    i < size_t(tags_) * tags_
+    test_lanes.py::test_edges_of_a_failed_window_count_once
+  each edge
+    u * tags
+    size_t(u)
+    test_reference.py::test_posteriors_of_a_large_range
+  pair marginals
+    L::IN_LANES ? k : t % W
+    0
+    test_reference.py::test_posterior_queries
+  entropy
+    sums += times_log(p) * is_inner - p_log;
+    sums += times_log(p) - p_log;
+    test_reference.py::test_posterior_queries
+  samples
+    size_t(out_.labels[here + 1]) * width_
+    size_t(0)
+    test_reference.py::test_posterior_queries
+chunks.hh
+  sums of chunks
+    total[i] += sums[(p - 1) * size + i];
+    total[i] += p > 1 ? sums[(p - 1) * size + i] : 0;
+    test_transition_blocks.py::test_long_sequences_and_threads
+plan.hh
+  share of plain lanes
+    return share + (sizeof(R) == 8 ? 0.1 : 0);
+    return 2;
+    test_plan.py::test_the_share_of_lanes_that_a_tile_must_fill
+  share of wide lanes
+    return shape.blocks ? std::min(share, 0.5) : share;
+    return share;
+    test_plan.py::test_the_share_of_lanes_that_a_tile_must_fill
+  range of plain numbers
+    Limits::TRIED_RANGE
+    Limits::TRIED_RANGE + 1
+    test_plan.py::test_the_range_of_scores_chooses_the_numbers
+  tags of blocks
+    batch.tags < MIN_BLOCK_TAGS
+    batch.tags <= MIN_BLOCK_TAGS
+    test_plan.py::test_blocks_of_transitions
+  tokens that pay for pairs of tags
+    size_t(shape.tags) * shape.tags / PAIRS_A_TOKEN
+    size_t(shape.tags) * shape.tags / (PAIRS_A_TOKEN + 1)
+    test_plan.py::test_lanes_of_projections
+projections.hh
+  range of projections
+    range <= R(LIMIT) ? problem : broadcast<R>(OUT_OF_RANGE)
+    range <= R(LIMIT * 1.1) ? problem : broadcast<R>(OUT_OF_RANGE)
+    test_precision.py::test_max_range
+  scores without mass
+    score[k] = projection::chain_score(score[k], log_mass[k]);
+    (void)log_mass;
+    test_precision.py::test_scores_of_tags_without_mass \
+test_reference.py::test_a_finite_mask_forbids_a_tag
+transitions.hh
+  negligible products
+    Precision<R>::NEGLIGIBLE
+    R(4)
+    test_precision.py::test_negligible
+products.hh
+  sums in float, rows
+    if (pending_ >= Precision<R>::MOST_SUMMED) flush(k, sum);
+    if (pending_ >= 1000 * Precision<R>::MOST_SUMMED) flush(k, sum);
+    test_precision.py::test_most_summed
+  sums in float, lanes
+    if (pending_ >= Precision<R>::MOST_SUMMED) flush(sum);
+    if (pending_ >= 1000 * Precision<R>::MOST_SUMMED) flush(sum);
+    test_precision.py::test_most_summed
+"""
+
+
+def read_mutants() -> Iterator[tuple[str, Mutant]]:
+    """Yield the names and the mutants of the table."""
+    file = name = ""
+    lines: list[str] = []
+    for line in TABLE.splitlines():
+        if not line.startswith(" "):
+            file = line
+        elif not line.startswith("    "):
+            name = line.strip()
+        else:
+            lines.append(line.strip())
+            if len(lines) == 3:
+                yield name, Mutant(file, *lines)
+                lines.clear()
+
+
+MUTANTS = dict(read_mutants())
 
 
 def write(folder: Path) -> None:
