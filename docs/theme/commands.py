@@ -44,7 +44,7 @@ def lines() -> Iterator[str]:
     """Yield the lines of the page. Shared parameters come first, once."""
     functions = {command.name: command.callback for command in app.registered_commands}
     counts = Counter(each for function in functions.values() for each in parameters(function))
-    common = [each for each, count in counts.items() if count >= 3]
+    common = [each for each, count in counts.items() if count > 1]
     yield f"# Reference: commands\n\n{fill(HEAD)}\n\n## Shared options\n"
     yield from items(common)
     for panel, names in PANELS.items():

@@ -84,12 +84,6 @@ def ece(on, column, corpus="jnlpba"):
     return figure("calibration", column, corpus=corpus, **{"measured on": on})
 
 
-def extended(system, training, column):
-    rows = {"system": system, "training": training}
-    corpus = "JNLPBA, DNA, 1,000"
-    return figure("extend", column, **{"corpus, new label, sentences": corpus}, **rows)
-
-
 def control(column, promise, corpus="jnlpba"):
     return figure("control", column, corpus=corpus, promise=promise, **{"max units": "1"})
 
@@ -229,21 +223,6 @@ CLAIMS = {
     ],
     "docs/faq.md": [
         (
-            "lowers the expected calibration error from {} to {}",
-            ece(OTHER_HALF, "not calibrated"),
-            ece(OTHER_HALF, "temperature"),
-        ),
-        (
-            "NCBI disease it has F {:.1f}, the majority {:.1f}",
-            merged("aggregate"),
-            merged("tags with most votes"),
-        ),
-        (
-            "{}% of 200 random splits kept a recall of 0.95, with {:.0f} candidates per sentence",
-            kept("recall 0.95"),
-            candidates("recall 0.95"),
-        ),
-        (
             "takes {:.0f} us for 64 sentences and 17 tags",
             figure("interfaces", "ours, us", step="loss, gradient", tags="17", batch="64"),
         ),
@@ -253,43 +232,10 @@ CLAIMS = {
             torch("loss, gradient", "69"),
         ),
         ("{:.0f} to {:.0f} times for decoding", torch("decode", "9"), torch("decode", "69")),
-        (
-            "keep F {} of {} and the new one reaches {}",
-            extended("sparse chain", "extend", "old labels, F"),
-            extended("sparse chain", "old labels", "old labels, F"),
-            extended("sparse chain", "extend", "new label, F"),
-        ),
-        (
-            "falls from {} to {:.0f}",
-            extended("spaCy's ner", "old labels", "old labels, F"),
-            extended("spaCy's ner", "further, new entities", "old labels, F"),
-        ),
-        (
-            "has F {:.1f} at {:.1f} us per word. `spancat` has {:.1f} at {:.0f} by spaCy's config,"
-            " and {:.1f} at {:.0f} with averaged weights",
-            *(
-                figure("spans", c, system=s)
-                for s in ("clusters", "spancat", "spancat averaged")
-                for c in ("F", "us/word")
-            ),
-        ),
         ("trains {} times as fast and predicts {} times as fast, at F {} against {}", *SKLEARN),
         (
             "`predict` is {} times as fast as python-crfsuite, `predict_single` {} times",
             *(figure("crfsuite_models", "as fast", call=c) for c in ("predict", "predict_single")),
-        ),
-        (
-            "left {}% of the names",
-            lambda: float(
-                re.search(
-                    r", ([\d.]+)%",
-                    next(
-                        r["spans left"]
-                        for r in pages.rows_of("redaction")
-                        if r["promise"] == "recall 0.8"
-                    ),
-                )[1]
-            ),
         ),
     ],
     "docs/calibrate.md": [
