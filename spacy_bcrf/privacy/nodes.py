@@ -5,10 +5,11 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
+
+from bcrf.lazy import lazy
 
 from .vault import NUMBER
 
@@ -170,7 +171,7 @@ class Document:
         """Return whether a number of JSON has the character at a place."""
         return self._nodes[bisect_right(self._starts, start) - 1].is_number
 
-    @cached_property
+    @lazy
     def _names(self) -> dict[str, list[Bounds]]:
         found: dict[str, list[Bounds]] = {}
         for node, start in zip(self._nodes, self._starts, strict=True):
@@ -192,7 +193,7 @@ class Document:
         i = bisect_left(self._by_start, end, key=attrgetter("start")) - 1
         return self._by_start[i].escape if i >= 0 and start < self._by_start[i].end else str
 
-    @cached_property
+    @lazy
     def _by_start(self) -> list[Node]:
         return sorted(self._nodes, key=attrgetter("start"))
 
