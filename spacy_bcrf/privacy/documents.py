@@ -42,8 +42,9 @@ def read_document(source: str, kind: str = "", fields: Fields = None, head: str 
     source, head = source[len(mark) :], head[len(mark) :]
     if find := KINDS.get(kind):
         return Document(source, list(find(source, fields)), mark, len(head))
-    nodes = [Node(0, len(source), source)] if source else []
-    return Document(source, nodes if kind == "plain" else list(_open(nodes)), mark)
+    nodes = [Node(0, len(source), source)]
+    is_open = source and kind != "plain"
+    return Document(source, list(_open(nodes)) if is_open else nodes, mark)
 
 
 def _open(nodes: Iterable[Node]) -> Iterator[Node]:

@@ -139,12 +139,7 @@ class Redactor:
         return self._redact([copy_words(doc, self.nlp.vocab) for doc in docs])
 
     def _redact(self, docs: Sequence[Doc]) -> list[Redacted]:
-        annotated = list(annotate_before(self.nlp, self.name, docs))
-        found = find_private_spans(self.labeler, annotated, self.promise)
-        return [
-            replace_spans(doc, spans, inside, self.replacer)
-            for doc, (spans, inside) in zip(annotated, found, strict=True)
-        ]
+        return self.redact_documents([(read_document(doc.text, "plain"), [doc]) for doc in docs])
 
     def read(self, document: Document) -> tuple[Document, list[Doc]]:
         """Return a document with the tokens of each of its texts."""
