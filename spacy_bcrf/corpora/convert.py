@@ -106,9 +106,11 @@ def convert(
     sources = [(find_format(each, format, has_columns, report), each) for each in samples]
     conversion = _Conversion(sources, reading)
     conversion.keeps_words = tokenizer == "language"
+    nlp = _Blank(lang, timeout)
     if tokenizer == "auto":
-        tokenizer = conversion.fit_tokenizer(_Blank(lang, timeout))
-    nlp = _Blank(lang, timeout, tokenizer)
+        tokenizer = conversion.fit_tokenizer(nlp)
+    if tokenizer != nlp.tokenizer:
+        nlp = _Blank(lang, timeout, tokenizer)
     write_all(conversion.make_docs(nlp, align, skip_malformed, output), output, shard, _ATTRS)
     conversion.report(nlp)
     return reading.counts
