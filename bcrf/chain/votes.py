@@ -15,7 +15,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,6 +74,12 @@ class Priors:
 PRIORS = Priors()
 
 
+def find_coarse(means: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which symbols (K,) mean one of several labels. means: (K, L)."""
+    coarse: NDArray[np.bool_] = means.sum(axis=1) > 1
+    return coarse
+
+
 class Votes(NamedTuple):
     """Votes of a source: M spans that do not overlap.
 
@@ -106,15 +112,9 @@ class Votes(NamedTuple):
         return cls(starts, ends, symbols, own, looked, np.asarray(means, dtype=bool), denies)
 
     @property
-    def is_coarse(self) -> NDArray[np.bool_]:
-        """Which symbols mean one of several labels, (K,)."""
-        coarse: NDArray[np.bool_] = self.means.sum(axis=1) > 1
-        return coarse
-
-    @property
     def has_coarse(self) -> bool:
         """Whether a span means one of several labels."""
-        return bool(self.is_coarse[self.symbols].any())
+        return bool(find_coarse(self.means)[self.symbols].any())
 
     @staticmethod
     def join(parts: Sequence["Votes"]) -> "Votes":
@@ -365,7 +365,7 @@ class _Fit:
             of_symbol = (symbols[at] - 2) // self.n_prefixes
             others = allowed[at] - own[at, None] * allow[symbols[at]]
             confirmed = (others * allow[symbols[at]]).sum(axis=1) > 1e-9
-            coarse: Any = votes.is_coarse
+            coarse = find_coarse(votes.means)
             n, n_confirmed = (
                 coarse * np.bincount(of_symbol, x, len(coarse)) for x in (None, confirmed)
             )

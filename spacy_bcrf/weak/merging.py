@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bcrf.chain import CRF, Potentials, span_posteriors, viterbi
 from bcrf.chain.place_model import PlaceModel, fit_places
-from bcrf.chain.votes import PRIORS, VoteModel, Votes, fit_votes
+from bcrf.chain.votes import PRIORS, VoteModel, Votes, find_coarse, fit_votes
 from spacy_bcrf.annotation.arrays import UNKNOWN
 
 from .baselines import Spans, take_plurality
@@ -51,9 +51,8 @@ class Merger:
 
     def is_coarse(self, source: int) -> NDArray[np.bool_]:
         """Return which symbols of a source (K,) mean one of several labels."""
-        means = self.groups.means[self.of_source[source]][self.groups.symbols[source]]
-        several: NDArray[np.bool_] = means.sum(axis=1) > 1
-        return several
+        means = self.groups.means[self.of_source[source]]
+        return find_coarse(means[self.groups.symbols[source]])
 
     def posterior(self, votes: Sequence[Votes], lengths: NDArray[np.int32]) -> Potentials:
         """Return the chain of all labelings, given the votes of groups, with or without repeats."""
