@@ -372,8 +372,9 @@ def check_positive(**options: Any) -> None:
 
 
 def counted(n: int, noun: str) -> str:
-    """Return "1 tag" or "3 tags"."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+    """Return "1 tag", "3 tags" or "3 entities"."""
+    many = f"{noun[:-1]}ies" if noun.endswith("ity") else f"{noun}s"
+    return f"{n:,} {noun if n == 1 else many}"
 
 
 def shorten(names: Sequence[str], width: int = 80) -> str:

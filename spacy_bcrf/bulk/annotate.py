@@ -76,7 +76,7 @@ def annotate(
     )
     run = choose_engine(settings, n_processes, ray)
     if n_skipped:
-        report(f"{n_skipped:,} files with other extensions are skipped")
+        report(f"skipped {counted(n_skipped, 'file')} with other extensions")
     progress = Progress(output, as_json)
     read = partial(read_records, columns=columns)
     named: dict[str, Any] = {

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Arg, Opt
 
+from bcrf.chain.potentials import counted
 from bcrf.io.atomic import replacing
 
 from .options import GpuId, Model, PipeName, read_pairs
@@ -67,4 +68,4 @@ def verify_cli(
             f"precision {precision:g} promised: posteriors from {found.promise.threshold:.4g} on; "
             f"{found.promise.measured:.4f} measured on {found.promise.n_docs:,} gold documents"
         )
-    typer.echo(f"{output}: {len(found.spans):,} spans")
+    typer.echo(f"{output}: {counted(len(found.spans), 'span')}")

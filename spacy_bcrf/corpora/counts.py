@@ -107,7 +107,7 @@ class CorpusCounts:
 
     def __str__(self) -> str:
         spans = {
-            "entities": self.entities,
+            "entity" if self.entities == 1 else "entities": self.entities,
             "ambiguous": self.ambiguous,
             "rejected": self.rejected,
             "repeated": self.repeated,
@@ -122,25 +122,26 @@ class CorpusCounts:
         )
         repaired = f", {self.repaired:,} of them repaired" * bool(self.repaired)
         scheme = f"entity tags in the scheme {self.scheme}{repaired}"
-        more = {
-            "tags": self.tags,
-            "pos": self.pos,
-            "tokens without a tag taken as O": self.assumed_outside,
-            "docs without annotation": self.unannotated,
-            "docs with unknown spaces": self.unknown_spaces,
-            f"left out {self.unit} whose spans are not counted": self.uncounted,
-            "spans trimmed of white space": self.trimmed,
-            **{f"{what} left out": n for what, n in self.others.items()},
-        }
+        unit = self.unit.removesuffix("s")
+        more = [
+            ("tag", "", self.tags),
+            ("pos tag", "", self.pos),
+            ("token", " without a tag taken as O", self.assumed_outside),
+            ("doc", " without annotation", self.unannotated),
+            ("doc", " with unknown spaces", self.unknown_spaces),
+            (f"left out {unit}", " whose spans are not counted", self.uncounted),
+            ("span", " trimmed of white space", self.trimmed),
+        ]
         return "; ".join(
             [
-                f"{counted(self.records, self.unit.removesuffix('s'))} read = {self.used:,} in "
+                f"{counted(self.records, unit)} read = {self.used:,} in "
                 f"{counted(self.docs, 'doc')}{ignored}{skipped}",
                 f"{counted(self.spans, 'span')} = {summed}" if summed else "no spans",
                 counted(self.tokens, "token")
                 + f", {self.missing:,} of them without entity annotation" * bool(self.missing),
                 *[scheme] * bool(self.scheme),
-                *(f"{n:,} {what}" for what, n in more.items() if n),
+                *(f"{counted(n, what)}{rest}" for what, rest, n in more if n),
+                *(f"{n:,} {what} left out" for what, n in self.others.items() if n),
             ]
         )
 

@@ -11,6 +11,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from tqdm import tqdm
 
+from bcrf.chain.potentials import counted
 from bcrf.io.text import text_suffix
 from spacy_bcrf.readers.doc_files import read_docs
 
@@ -67,7 +68,7 @@ def read_text_records(
     n_empty = 0
     files, _ = find_inputs([str(path)])
     if n := sum(map(has_annotation, files)):
-        report(f"{path}: {n:,} texts of brat, each without its annotation. `convert` keeps it")
+        report(f"{path}: {counted(n, 'text')} of brat without annotation. `convert` keeps it")
     size = sum(file.stat().st_size for file in files)
     with tqdm(total=size, unit="B", unit_scale=True, desc="reading", delay=1, disable=None) as bar:
         for file in files:
@@ -87,7 +88,7 @@ def read_text_records(
                 else:
                     yield pair
     if n_empty:
-        report(f"{path}: {n_empty:,} texts are empty")
+        report(f"{path}: {counted(n_empty, 'empty text')}")
 
 
 class Texts(Sequence[Doc]):

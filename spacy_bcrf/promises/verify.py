@@ -10,6 +10,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
+from bcrf.chain.potentials import counted
 from spacy_bcrf.annotation.arrays import doc_bounds
 from spacy_bcrf.corpora.formats.votes import VotedDoc
 from spacy_bcrf.loading import annotate_before, find_labeler
@@ -91,7 +92,7 @@ def verify(
         n = len(gold) - len(known)
         notes.append(f"{n:,} gold documents are left out: some of their tokens have no annotation")
     rows, docs_of, p, n_dropped = _find_posteriors(nlp, name, voted, labels or {})
-    notes += [f"the map of labels drops {n_dropped:,} spans"] if n_dropped else []
+    notes += [f"the map of labels drops {counted(n_dropped, 'span')}"] if n_dropped else []
     if not rows:
         raise ValueError("there are no spans to verify")
     texts = [voted[i].doc.text for i in docs_of]

@@ -58,7 +58,8 @@ class Aggregated(Result):
     n_reused: int = 0
 
     def __repr__(self) -> str:
-        return f"{sum(self.n_entities.values()):,} entities in {counted(self.n_docs, 'document')}"
+        entities = counted(sum(self.n_entities.values()), "entity")
+        return f"{entities} in {counted(self.n_docs, 'document')}"
 
     def rows(self) -> list[tuple[str, ...]]:
         rows = [
@@ -156,7 +157,7 @@ def _note_left_out(judge: Judge, n_spans: NDArray) -> list[str]:
         if not n:
             notes.append(f"{name}: no span, it {'denies' if source.denies else 'abstains'}")
         if n_dropped:
-            notes.append(f"{name}: its map drops {n_dropped:,} spans")
+            notes.append(f"{name}: its map drops {counted(n_dropped, 'span')}")
         if n_overlaps:
             notes.append(
                 f"{name}: {n_overlaps:,} spans overlap another one of it; the one with the "

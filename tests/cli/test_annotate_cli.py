@@ -96,7 +96,7 @@ def test_formats_of_inputs(pipeline, here):
     write_all(map(spacy.blank("xx").make_doc, TEXTS), here / "h.spacy")
     (here / "ignored.md").touch()
     result = run(pipeline / "model", here, "-o", here.parent / "out_formats", "--shard", 5)
-    assert "1 files with other extensions are skipped" in result.output
+    assert "skipped 1 file with other extensions" in result.output
     rows = read_rows(here.parent / "out_formats")
     assert len(rows) == 8 * len(TEXTS)
     for row, text in zip(rows, TEXTS * 8, strict=True):

@@ -99,7 +99,7 @@ def test_inputs_and_output_in_a_store(pipeline, store, here):
     options = ("--shard", 4)
     result = run(model, "s3://in", "-o", "s3://out/run", *options, exit_code=3)
     assert "22 documents read, 21 written to s3://out/run, 1 failed" in result.output
-    assert "1 files with other extensions are skipped" in result.output
+    assert "skipped 1 file with other extensions" in result.output
     rows, errors, _ = read_folder(store / "out/run")
     assert [error["id"] for error in errors] == ["s3://in/a.jsonl:21"]
     (here / "a.jsonl").write_text(make_lines(20))

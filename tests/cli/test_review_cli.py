@@ -142,7 +142,7 @@ def test_a_text_of_brat_is_a_document(pipeline, folder):
     (folder / "brat/a.txt").write_text("\n".join(TEXTS), encoding="utf8")
     (folder / "brat/a.ann").write_text("T1\tPER 0 3\tAnn\n")
     result = run(pipeline / "model", "brat", "-p", "ner", "-o", "page.html")
-    assert "Note: brat: 1 texts of brat, each without its annotation" in result.stderr
+    assert "Note: brat: 1 text of brat without annotation" in result.stderr
     (document,) = read_data((folder / "page.html").read_text(encoding="utf8"))["documents"]
     assert document["text"] == "\n".join(TEXTS)
 

@@ -27,7 +27,7 @@ def test_an_empty_text_passes_and_is_counted(pipeline, here, name, suffix):
         lines = ["id,text", *(f'{i},"{x}"' for i, x in enumerate(texts))]
     (here / f"in.{suffix}").write_text("\n".join(lines))
     result = command(name)(pipeline / "model", f"in.{suffix}", "-p", "ner", *COMMANDS[name])
-    assert f"in.{suffix}: 1 texts are empty" in result.stderr and (here / "out").exists()
+    assert f"in.{suffix}: 1 empty text\n" in result.stderr and (here / "out").exists()
 
 
 def test_redact_writes_an_empty_text(pipeline, here):

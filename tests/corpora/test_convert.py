@@ -89,8 +89,8 @@ def test_summary_adds_up(tmp_path):
     _, counts = run(tmp_path, CONLLU, format="conllu", ent_complete=True)
     assert str(counts) == (
         "2 sentences read = 2 in 2 docs; 2 spans = 2 entities; 6 tokens; "
-        "entity tags in the scheme bio; 5 tags; 5 pos; "
-        "1 tokens without a tag taken as O; 1 empty nodes left out"
+        "entity tags in the scheme bio; 5 tags; 5 pos tags; "
+        "1 token without a tag taken as O; 1 empty nodes left out"
     )
 
 

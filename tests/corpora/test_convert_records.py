@@ -254,7 +254,7 @@ def test_label_studio(tmp_path):
     assert (spans(lima), lima.text) == ([("Lima", "LOC")], "🎉🎉 Lima wins")
     assert counts.ignored == {"cancelled": 1, "not annotated": 1} and not problems
     assert str(counts).endswith(
-        "1 spans trimmed of white space; 1 further annotations left out; "
+        "1 span trimmed of white space; 1 further annotations left out; "
         "1 results without text labels left out"
     )
     docs, again, _ = convert(tmp_path, json.loads((EXPORTS / "label_studio.json").read_text()))
