@@ -3,15 +3,13 @@
 import html
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
 from bcrf.lazy import lazy
-
-from .vault import NUMBER
 
 Bounds = tuple[int, int]
 Write = Callable[[str], str]
@@ -198,12 +196,12 @@ class Document:
         return sorted(self._nodes, key=attrgetter("start"))
 
     def write(
-        self, replaced: Iterable[tuple[int, int, str]], *, is_original: bool = False
+        self, replaced: Iterable[tuple[int, int, str]], *, numbers: Collection[Bounds] | None = None
     ) -> Written:
         """Return the source with other texts at places of `cut`, which do not overlap.
 
-        is_original: whether the texts are of such a source, without placeholders. Then NUMBER marks
-        a text that was a number of JSON.
+        numbers: None if the texts are replacements. Else they are originals, and the places of
+        numbers of JSON.
         """
         edits: list[tuple[int, int, str, int]] = []
         quoted: dict[int, Node] = {}
@@ -213,12 +211,10 @@ class Document:
         for k, (start, end, new) in enumerate(replaced):
             i = bisect_right(self._starts, start) - 1
             node, first = self._nodes[i], self._starts[i]
-            escape = node.escape if is_original else node.escape_new or node.escape
+            escape = node.escape if numbers is not None else node.escape_new or node.escape
             place = node.place(start - first), node.place(end - first)
-            if is_original and new.endswith(NUMBER):
-                new = new.removesuffix(NUMBER)
-                if node.around and end - start == len(node.text):
-                    place = node.around
+            if numbers and (start, end) in numbers and end - start == len(node.text):
+                place = node.around or place
             edits.append((*place, escape(new), k))
             n_places = k + 1
             if node.quote:

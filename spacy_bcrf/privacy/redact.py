@@ -24,7 +24,7 @@ from .documents import read_document
 from .nodes import Bounds, Document
 from .recall_promise import choose_promise, find_labels
 from .replacer import Replacer
-from .vault import LITERAL, NUMBER, Vault, clean_label
+from .vault import LITERAL, Vault, clean_label
 
 MIN_POOLED = 0.1
 """Smallest pooled posterior of a string whose occurrences are all replaced."""
@@ -169,7 +169,7 @@ def find_regions(labeler: Any, batch: list[Doc]) -> Iterator[list[Region]]:
     """Yield the regions to replace, by the promise of recall. batch: annotated before it."""
     found = find_private_spans(labeler, batch, labeler.control)
     for doc, (spans, inside) in zip(batch, found, strict=True):
-        yield merge_repeats(Words.of(doc), spans, inside)[0]
+        yield merge_repeats(Words.of(doc, doc.text), spans, inside)[0]
 
 
 Found = tuple[list[Region], NDArray]
@@ -200,7 +200,8 @@ def replace_spans(doc: Doc, spans: list[Region], inside: NDArray, replacer: Repl
     """Return a document without found spans and repeats. inside: (n,), see `find_private_spans`."""
     text = doc.text
     replacer.begin(text)
-    regions, strings = merge_repeats(Words.of(doc), spans, inside) if spans else ([], [])
+    words = Words.of(doc, text)
+    regions, strings = merge_repeats(words, spans, inside) if spans else ([], [])
     regions = add_literals(text, regions, replacer)
     if not regions:
         return Redacted(text, [], [], [])
@@ -222,10 +223,9 @@ def replace_texts(
     text = document.text
     replacer.begin(text)
     every, regions = list[Region](), list[Region]()
-    words, tokens = Words(text, [], []), list[NDArray]()
-    for (first, _), (doc, (spans, inside)) in zip(document.texts, found, strict=True):
-        of_text = Words.of(doc)
-        words.words.extend(of_text.words)
+    words, tokens = Words(text, []), list[NDArray]()
+    for (first, last), (doc, (spans, inside)) in zip(document.texts, found, strict=True):
+        of_text = Words.of(doc, text[first:last])
         words.starts.extend(first + start for start in of_text.starts)
         tokens.append(inside)
         regions += (one.move(first) for one in merge_repeats(of_text, spans, inside)[0])
@@ -270,15 +270,14 @@ def _widen(document: Document, regions: list[Region]) -> list[Region]:
 
 
 class Words(NamedTuple):
-    """The tokens of a text. starts: their first characters."""
+    """A text, and the first characters of its tokens."""
 
     text: str
-    words: list[str]
     starts: list[int]
 
     @classmethod
-    def of(cls, doc: Doc) -> "Words":
-        return cls(doc.text, [token.text for token in doc], [token.idx for token in doc])
+    def of(cls, doc: Doc, text: str) -> "Words":
+        return cls(text, doc.to_array("IDX").tolist())
 
 
 class String(NamedTuple):
@@ -317,7 +316,7 @@ def find_strings(words: Words, spans: Sequence[Region], sought: str | None = Non
     found: dict[str, String] = {}
     forms: dict[str, String] = {}
     parts: dict[str, String] = {}
-    text, tokens, starts = words
+    text, starts = words
     for start, end, label, *_ in sorted(spans, key=lambda span: span.score):
         if name := fold_name(text[start:end]):
             found[name] = String(name, label)
@@ -325,7 +324,7 @@ def find_strings(words: Words, spans: Sequence[Region], sought: str | None = Non
                 if sought is None or form in sought:
                     forms[form] = String(form, label, name=name)
         for i in range(bisect_left(starts, start), bisect_left(starts, end)):
-            token = tokens[i]
+            token = text[starts[i] : starts[i + 1] if i + 1 < len(starts) else None]
             word = "" if token.islower() else fold_name(token)
             if len(word) > 1 and sum(map(str.isalnum, word)) > 1:
                 parts[word] = String(word, label, True)
@@ -340,7 +339,7 @@ def merge_repeats(
     Repeats are all occurrences of strings whose pooled posterior is large enough, of another form
     together with the found string. inside: (n,) the probability that a token is in a span.
     """
-    text, _, starts = words
+    text, starts = words
     folded, p, repeats = Folded(text), inside.tolist(), list[Region]()
     sought = f"{folded.text}\n{fold(markup)}" if markup else folded.text
     strings = find_strings(words, spans, sought)
@@ -405,11 +404,11 @@ def add_literals(
 def replace_regions(
     text: str, regions: list[Region], replacer: Replacer, numbers: Collection[Bounds] = ()
 ) -> tuple[str, list[Region]]:
-    """Return the new text, and the regions in its characters. numbers: their places, to mark."""
+    """Return the new text, and the regions in its characters. numbers: places of them in JSON."""
     parts, spans, at, length = [], [], 0, 0
     for region in regions:
-        old = text[region.start : region.end] + NUMBER * (region[:2] in numbers)
-        new = replacer.replace(old, region.label)
+        old = text[region.start : region.end]
+        new = replacer.replace(old, region.label, region[:2] in numbers)
         length += region.start - at
         spans.append(region._replace(start=length, end=length + len(new)))
         parts += [text[at : region.start], new]

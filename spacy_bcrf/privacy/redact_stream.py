@@ -112,7 +112,7 @@ class RedactionStream:
         self._add(self._stream.close())
         rest = self._emit(True)
         old, new = "".join(self._words), "".join(self._parts)
-        words = Words(old, self._words, self._starts)
+        words = Words(old, self._starts)
         whole, strings = merge_repeats(words, self._found, np.array(self._inside))
         is_replaced = np.zeros(len(old), dtype=bool)
         for region in self._regions:
@@ -139,7 +139,7 @@ class RedactionStream:
         # A candidate can be final before its words are.
         spans = [span.move(-first) for span in self._near if first <= span.start and span.end <= at]
         k = bisect_left(self._starts, first)
-        words = Words(self._held, self._words[k:], [start - first for start in self._starts[k:]])
+        words = Words(self._held, [start - first for start in self._starts[k:]])
         for string in find_strings(words, spans) if spans else ():
             known = self._strings.get(string.text)
             if known is None or known.is_word or (known.name and not any(string[2:])):

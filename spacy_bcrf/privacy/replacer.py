@@ -58,8 +58,8 @@ class Replacer:
             digest = hmac.digest(self.key, text.encode(errors="surrogatepass"), "sha256")
             self._days = draw_days(digest)
 
-    def replace(self, text: str, label: str) -> str:
-        """Return the replacement.
+    def replace(self, text: str, label: str, is_number: bool = False) -> str:
+        """Return the replacement. is_number: of JSON, not a string.
 
         Surrogates and masks keep length, case, blanks and punctuation, and replace each other
         character. A surrogate has characters of the same script, and differs from the word. With
@@ -68,7 +68,7 @@ class Replacer:
         if self.style == "label":
             return f"[{label}]"
         if self.vault is not None:
-            return self.vault.replace(text, label, self._known)
+            return self.vault.replace(text, label, self._known, is_number)
         if self.style == "shifted" and (date := shift_date(text, self._days)) is not None:
             return date
         parts: list[str] = []

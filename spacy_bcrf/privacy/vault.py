@@ -19,8 +19,8 @@ from spacy_bcrf.annotation.folding import fold_name
 
 LITERAL = "TEXT"
 """The label of what looks like a placeholder in a text that is redacted."""
-NUMBER = "\0number"
-"""The end of an original that was a number of JSON, not a string."""
+_NUMBER, _STRING = "\0number", "\0"
+"""The ends of a form that is a number of JSON, and of one that only looks so."""
 FORMAT, VERSION = "spacy-bcrf vault", 1
 OfDocument = dict[str, dict[int, list[list[str]]]]
 """Words of names of a document by label and number: a surname is one of its own document."""
@@ -83,16 +83,19 @@ class Vault:
         self._labels.update(map(clean_label, labels))
         self._compile()
 
-    def replace(self, text: str, label: str, known: OfDocument) -> str:
-        """Return the placeholder of a text, or of a number with NUMBER behind it.
+    def replace(self, text: str, label: str, known: OfDocument, is_number: bool = False) -> str:
+        """Return the placeholder of a text. is_number: of JSON, not a string.
 
         known: placeholders of its document, which get this one.
         """
         label = clean_label(label)
         if label not in self._labels and label not in self._forms:
             self.expect([label])
-        name = text.removesuffix(NUMBER)
-        number = self._find_number(name, label, known.setdefault(label, {}))
+        number = self._find_number(text, label, known.setdefault(label, {}))
+        if is_number:
+            text += _NUMBER
+        elif text.endswith((_NUMBER, _STRING)):
+            text += _STRING
         forms = self._forms[label][number]
         if text not in forms:
             forms.append(text)
@@ -127,9 +130,9 @@ class Vault:
             forms = found[int(number) - 1] if 0 < int(number) <= len(found) else []
             # A model may bend the form too. Then the first one is whom it means.
             k = int(form or 1) - 1
-            original = forms[k if 0 <= k < len(forms) else 0] if forms else None
-            is_number = original is not None and original.endswith(NUMBER)
-            original = original and original.removesuffix(NUMBER)
+            original, is_number = None, False
+            if forms:
+                original, is_number = _read_form(forms[k if 0 <= k < len(forms) else 0])
             yield Placeholder(match.start(), match.end(), original, is_number)
 
     def find_beginning(self, text: str) -> int:
@@ -203,7 +206,7 @@ class Vault:
         for label, entities in forms.items():
             for number, texts in enumerate(entities):
                 for text in texts:
-                    text = text.removesuffix(NUMBER)
+                    text, _ = _read_form(text)
                     name = text if label == LITERAL else fold_name(text)
                     self._numbers.setdefault((label, name), number)
         self._forms = forms
@@ -225,6 +228,13 @@ class OpenVault:
         if self.vault is not None and self._path is not None and self.vault.size > self._n_saved:
             self.vault.save(self._path, self._key)
             self._n_saved = self.vault.size
+
+
+def _read_form(form: str) -> tuple[str, bool]:
+    """Return the original of a form, and whether it is a number of JSON."""
+    if form.endswith(_NUMBER):
+        return form.removesuffix(_NUMBER), True
+    return form.removesuffix(_STRING), False
 
 
 def clean_label(label: str) -> str:

@@ -18,6 +18,7 @@ NLP = spacy.blank("xx")
 WORDS = ["Ann", "Ann Lee", "ANN", "A. Lee", "Lee's", "0171 55", "[", "]", "[PERSON_1]", "PERSON_1"]
 WORDS += ["person_2", "[PERSON_", "1]", "_1", "[TEXT_1]", "[PERSON_1.2]", "[person 1]", "\\", "**"]
 WORDS += ["PERSON\\_1", "_", ".", "1", "[[", "loc_1", "saw", "\n", "e\u0301", "東京", "'s", "x"]
+WORDS += ["\0", "\0number", "\uff11", "%5B", "\u200b", "PERSON_1."]
 
 
 def number(text, names, vault=None, label="PERSON"):
