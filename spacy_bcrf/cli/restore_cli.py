@@ -11,7 +11,7 @@ from bcrf.chain.potentials import counted
 from bcrf.io.atomic import replacing
 from bcrf.io.text import text_suffix
 
-from .paths import check_output_file, print_notes
+from .paths import check_output_file, print_note, print_notes
 
 
 def restore_cli(
@@ -54,7 +54,7 @@ def restore_cli(
         n, n_unknown = restorer.n_restored, restorer.n_unknown
     elif file.is_dir():
         n = n_unknown = 0
-        for one in restore_folder(file, output, known):
+        for one in restore_folder(file, output, known, print_note):
             n, n_unknown = n + one.n_restored, n_unknown + one.n_unknown
     else:
         check_output_file(output, file.suffix or ".txt", file, vault, key)

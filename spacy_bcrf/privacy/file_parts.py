@@ -26,12 +26,14 @@ SAMPLE = 1000
 class Source(TextRecord):
     """A part of a file. kind: see `read_document`. file: its number.
 
-    head: beginning of the text that is not of this part, such as the header of a table.
+    head: beginning of the text that is not of this part, such as the header of a table. is_text:
+    False for a header and for blank lines.
     """
 
     kind: str = ""
     file: int = 0
     head: str = ""
+    is_text: bool = True
 
 
 def read_sources(
@@ -68,6 +70,7 @@ def _read(path: Path, kind: str, columns: TextColumns, advance: Advance) -> Iter
             if isinstance(item, Rejected):
                 raise CorpusError(f"{item.place}: {item.reason}")
             head = item.text or ""  # the header, alone
+            item.is_text = False
         yield item
 
 
@@ -97,7 +100,7 @@ def _split(lines: Iterable[Line], most: int) -> Iterator[list[Line]]:
         yield block
 
 
-def _make(lines: Sequence[Line], kind: str, head: str) -> TextItem:
+def _make(lines: Sequence[Line], kind: str, head: str) -> Source | Rejected:
     """Return lines as one document. head: header of their table."""
     first = next(filter(_is_text, lines), None)
     path, number, _, problem, *_ = first or lines[0]
@@ -108,7 +111,8 @@ def _make(lines: Sequence[Line], kind: str, head: str) -> TextItem:
         kind, head = ".txt", ""
     elif kind in (".jsonl", ".ndjson"):
         kind = ".json"
-    return Source(place, place, head + "".join(x.source for x in lines), kind=kind, head=head)
+    text = head + "".join(x.source for x in lines)
+    return Source(place, place, text, kind=kind, head=head, is_text=first is not None)
 
 
 def check_fields(files: Sequence[Path], fields: Sequence[str] | None) -> None:

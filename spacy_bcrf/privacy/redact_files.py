@@ -1,6 +1,7 @@
 """`redact` of files: in shards as `annotate`, and then as one file of records or as the old files.
 
-A line of a shard is a JSON list: number of the file, what to write, and counts.
+A line of a shard has a JSON list with the number of the file and counts, a tab, and the JSON of the
+text or record to write.
 """
 
 import hashlib
@@ -51,6 +52,9 @@ KEPT = (".txt", *KINDS, ".parquet")
 SHARD = 1000
 WATCHED = 100
 """Most documents that a promise's watch compares."""
+
+
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True)
@@ -146,10 +150,10 @@ class Redaction:
     def write(self, writer: "Lines", record: TextRecord, found: Redacted) -> None:
         if isinstance(record, Source):
             found = found._replace(text=found.text[len(record.head) :])
-            value: tuple[Any, Any] = record.file, found.text
+            counts = {**found.counts(), "texts": int(record.is_text)}
+            writer.add([record.file, counts], found.text)
         else:
-            value = None, {"id": record.id, **found.to_json(self.vault)}
-        writer.add([*value, found.counts()])
+            writer.add([0, found.counts()], {"id": record.id, **found.to_json(self.vault)})
 
 
 class Lines:
@@ -158,8 +162,8 @@ class Lines:
     def __init__(self, file: IO[bytes], finish: Callable[[], object]) -> None:
         self._file, self.finish = file, finish
 
-    def add(self, value: Any) -> None:
-        self._file.write(f"{json.dumps(value, ensure_ascii=False)}\n".encode())
+    def add(self, head: list[Any], value: Any) -> None:
+        self._file.write(f"{_encode(head)}\t{_encode(value)}\n".encode())
 
 
 class RedactedFiles(NamedTuple):
@@ -226,9 +230,10 @@ def redact_files(
     if vault is not None:
         check_vault(output, vault)
     if n_skipped:
-        report(f"{n_skipped:,} files with other extensions are skipped")
-    if is_folder and (old := [name for name in names if name.exists()]):
-        report(f"{len(old):,} files of {output} will be replaced, such as {old[0]}")
+        report(f"skipped {counted(n_skipped, 'file')} with other extensions")
+    if old := [name for name in names or [output] if name.is_file()]:
+        what = f"{counted(len(old), 'file')} of {output}" if is_folder else f"{output}"
+        report(f"{what} will be replaced{f', such as {old[0]}' * is_folder}")
     progress = Progress(str(output), False, "redacting")
     named = {"shard": SHARD, "columns": columns, "keeps": keeps}
     with _removing(parts, key_file) as remove:
@@ -239,11 +244,12 @@ def redact_files(
     failures = [Rejected(**json.loads(line)) for line in _read_lines(parts / "errors.jsonl")]
     found = RedactedFiles(Counter(), failures)
     if counts.written:
-        lines = _count(_read_shards(parts), found.counts)
+        lines = _read_shards(parts, found.counts)
         if keeps:
-            _write_files(lines, names, files, failures)
             if vault is not None:
-                write_text(output / VAULT_ID, f"{vault.id}\n")
+                output.mkdir(parents=True, exist_ok=True)
+                write_text(output / VAULT_ID, f"{vault.id}\n")  # first: a kill may come between
+            _write_files(lines, names, files, failures)
         else:
             _write_records(lines, output)
         if not failures:
@@ -305,26 +311,23 @@ def _read_lines(path: Path) -> Iterator[str]:
             yield from file
 
 
-def _read_shards(parts: Path) -> Iterator[list[Any]]:
+def _read_shards(parts: Path, counts: Counter[str]) -> Iterator[tuple[int, str]]:
+    """Yield numbers of files and JSON lines, and add their counts."""
     for path in sorted((parts / "shards").glob("*.jsonl")):
-        yield from map(json.loads, _read_lines(path))
+        for line in _read_lines(path):
+            head, _, value = line.partition("\t")
+            number, found = json.loads(head)
+            counts.update(found)
+            yield number, value
 
 
-def _count(lines: Iterator[list[Any]], counts: Counter[str]) -> Iterator[tuple[int, Any]]:
-    for number, value, found in lines:
-        counts.update(found)
-        yield number, value
-
-
-def _write_records(lines: Iterator[tuple[int, Any]], output: Path) -> None:
+def _write_records(lines: Iterator[tuple[int, str]], output: Path) -> None:
     with replacing(output) as part, part.open("wb") as file:
-        writer = Lines(file, lambda: None)
-        for _, value in lines:
-            writer.add(value)
+        file.writelines(value.encode() for _, value in lines)
 
 
 def _write_files(
-    lines: Iterator[tuple[int, Any]],
+    lines: Iterator[tuple[int, str]],
     names: Sequence[Path],
     files: Sequence[Path],
     failures: Sequence[Rejected],
@@ -334,7 +337,7 @@ def _write_files(
     places = [failure.place for failure in failures]
     for number, values in groupby(lines, lambda line: line[0]):
         left.remove(number)
-        texts = (value for _, value in values)
+        texts = (json.loads(value) for _, value in values)
         with replacing(names[number]) as part:
             if files[number].suffix == ".parquet":
                 write_rows(files[number], part, texts, places)

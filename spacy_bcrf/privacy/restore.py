@@ -1,20 +1,21 @@
 """`restore`: the originals in place of numbered placeholders."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from bcrf.chain.potentials import counted
 from bcrf.io.atomic import replacing_folder
 from bcrf.io.text import explain_utf8, text_suffix
 from spacy_bcrf.corpora.inputs import find_inputs
 
 from .documents import KINDS, read_document
 from .markdown_texts import SCHEME
-from .nodes import Document
+from .nodes import Bounds, Document
 from .redact_columns import read_rows, write_rows
-from .vault import NUMBER, Vault
+from .vault import Vault
 
 STRUCTURED = (".txt", *KINDS)
 """Suffixes of text files whose texts may be encoded."""
@@ -47,12 +48,15 @@ def restore(text: str, vault: Vault, kind: str = "") -> Restored:
     if kind in (".md", ".markdown"):
         return _restore_markdown(read_document(text.replace(f"<{SCHEME}", "<"), kind), vault)
     document, parts, n_unknown = read_document(text, kind), [], 0
+    numbers = set[Bounds]()
     for start, end, original, is_number in vault.find(document.text):
         if original is None or list(document.cut(start, end)) != [(start, end)]:
             n_unknown += 1
         else:
-            parts.append((start, end, original + NUMBER * is_number))
-    return Restored(document.write(parts, is_original=True).source, len(parts), n_unknown)
+            parts.append((start, end, original))
+            if is_number:
+                numbers.add((start, end))
+    return Restored(document.write(parts, numbers=numbers).source, len(parts), n_unknown)
 
 
 @contextmanager
@@ -67,10 +71,17 @@ def reading(path: Path, vault: Vault) -> Iterator[str]:
         raise ValueError(f"{path}: {error}") from None
 
 
-def restore_folder(folder: Path, output: Path, vault: Vault) -> Iterator[Restored]:
-    """Write the files of a redacted folder to a new one, all or none, and yield each of them."""
+def restore_folder(
+    folder: Path, output: Path, vault: Vault, report: Callable[[str], object]
+) -> Iterator[Restored]:
+    """Write the files of a redacted folder to a new one, all or none, and yield each of them.
+
+    report: receives a note about other files.
+    """
     check_vault(folder, vault)
-    files, _ = find_inputs([str(folder)], output.absolute(), (*STRUCTURED, ".parquet"))
+    files, n_skipped = find_inputs([str(folder)], output.absolute(), (*STRUCTURED, ".parquet"))
+    if n_skipped:
+        report(f"skipped {counted(n_skipped, 'file')} with other extensions")
     with replacing_folder(output) as part:
         for file in files:
             path = part / file.relative_to(folder)

@@ -48,7 +48,7 @@ def test_a_folder_keeps_names_and_formats(model, here):
     (here / "in/empty.csv").write_text("")
     (here / "in/x.bin").write_text("Ann")
     result = redact(model, "in", "-o", "in/out", *OPTIONS)
-    assert "1 files with other extensions are skipped" in result.stderr
+    assert "skipped 1 file with other extensions" in result.stderr
     found = {str(p.relative_to(here / "in/out")): p for p in (here / "in/out").rglob("*.*")}
     texts = {name: path.read_bytes().decode() for name, path in found.items()}
     assert texts == {
@@ -161,7 +161,8 @@ def test_the_header_of_a_table_counts_once(model, here):
     counts = redact_files(str(model), ["a.csv"], here / "b.csv", threshold=0.5).counts
     new = (here / "b.csv").read_text()
     assert new == "a,a long header\n[PERSON],so\n[PERSON],so\n"
-    assert counts["characters"] == len(new) and counts["written"] == 2 * len("[PERSON]")
+    assert counts["texts"] == 2 and counts["characters"] == len(new)
+    assert counts["written"] == 2 * len("[PERSON]")
 
 
 @pytest.mark.parametrize(
@@ -226,6 +227,11 @@ def test_a_first_row_with_names_and_files_that_are_there_are_noted(model, here):
     assert "b.csv" not in result.stderr and "replaced, such as" not in result.stderr
     result = redact(model, "in", "-o", "out", *OPTIONS)
     assert "2 files of out will be replaced, such as out/a.csv" in result.stderr
+    result = redact(model, "in/b.csv", "-o", "out/b.csv", "--style", "numbered", *OPTIONS)
+    assert "out/b.csv will be replaced" in result.stderr and "1 text with" in result.stdout
+    assert "without --vault, nobody can undo" in result.stderr
+    result = redact("no-model", "in/b.csv", "-o", "out/b.csv", *OPTIONS, exit_code=1)
+    assert "replaced" not in result.stderr
 
 
 def test_a_failure_is_of_its_own_file(model, here):
@@ -269,8 +275,10 @@ def test_a_folder_is_restored_with_its_own_vault(model, here):
     (here / "in/empty.txt").write_text("")
     numbered = *OPTIONS, "--style", "numbered", "--vault"
     redact(model, "in", "-o", "out", *numbered, "v.json")
+    (here / "out/x.bin").write_text("x")
     result = restore("v.json", "out", "-o", "back")
     assert "5 placeholders restored" in result.stderr
+    assert "skipped 1 file with other extensions" in result.stderr
     for path in (here / "in").rglob("*.*"):
         assert (here / "back" / path.relative_to(here / "in")).read_bytes() == path.read_bytes()
     redact(model, "in/a.json", "-o", "a.jsonl", *numbered, "other.json", "--text-column", "x")
