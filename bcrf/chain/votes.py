@@ -365,7 +365,7 @@ class _Fit:
             of_symbol = (symbols[at] - 2) // self.n_prefixes
             others = allowed[at] - own[at, None] * allow[symbols[at]]
             confirmed = (others * allow[symbols[at]]).sum(axis=1) > 1e-9
-            coarse = find_coarse(votes.means)
+            coarse: Any = find_coarse(votes.means)
             n, n_confirmed = (
                 coarse * np.bincount(of_symbol, x, len(coarse)) for x in (None, confirmed)
             )
