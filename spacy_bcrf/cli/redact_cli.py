@@ -23,14 +23,7 @@ from spacy_bcrf.readers.doc_files import check_corpus
 from .annotate_cli import FAILED_DOCUMENTS
 from .errors import spacy_command
 from .options import GpuId, PipeName
-from .paths import (
-    Existing,
-    check_output_file,
-    print_note,
-    print_notes,
-    write_json_lines,
-    write_report,
-)
+from .paths import check_output_file, print_note, print_notes, write_json_lines, write_report
 from .pieces import read_key, read_pieces, write_piece
 
 if TYPE_CHECKING:
@@ -138,12 +131,10 @@ def redact_cli(
     if texts is None or output is None:
         raise ValueError("expected TEXTS and --output, or --stream")
     inputs = [path for path in map(Path, texts) if path.exists()]
-    # A note names the files that exist once the pipeline is read.
     if output.suffix and not output.is_dir():
-        check_output_file(output, " ".join(KEPT), *inputs, key, vault, existing=Existing.REPLACE)
+        check_output_file(output, " ".join(KEPT), *inputs, key, vault)
     if report is not None:
-        others = *inputs, key, output, vault
-        check_output_file(report, ".html .json", *others, existing=Existing.REPLACE)
+        check_output_file(report, ".html .json", *inputs, key, output, vault)
         opened = OpenVault(vault, secret)
         return _redact_gold(model, pipe, Path(texts[0]), output, report, opened, secret, **chosen)
     columns = TextColumns(text_column, id_column, whole_files=not lines)
@@ -217,7 +208,6 @@ def _redact_gold(
     watch_tokenizer(nlp)
     threshold = chosen["threshold"]
     name, labeler, found = choose_promise(nlp, pipe, threshold, chosen["promise"], model)
-    print_notes(f"{path} will be replaced" for path in (output, report) if path.is_file())
     note_unpromised(labeler, found, print_note)
     gold = read_gold_docs(nlp, corpus)
     options: Any = {"key": key or secrets.token_bytes(32), "vault": opened.vault, **chosen}

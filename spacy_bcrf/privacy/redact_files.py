@@ -231,9 +231,8 @@ def redact_files(
         check_vault(output, vault)
     if n_skipped:
         report(f"skipped {counted(n_skipped, 'file')} with other extensions")
-    if old := [name for name in names or [output] if name.is_file()]:
-        what = f"{counted(len(old), 'file')} of {output}" if is_folder else f"{output}"
-        report(f"{what} will be replaced{f', such as {old[0]}' * is_folder}")
+    if is_folder and (old := [name for name in names if name.exists()]):
+        report(f"{counted(len(old), 'file')} of {output} will be replaced, such as {old[0]}")
     progress = Progress(str(output), False, "redacting")
     named = {"shard": SHARD, "columns": columns, "keeps": keeps}
     with _removing(parts, key_file) as remove:
