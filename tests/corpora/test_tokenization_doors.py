@@ -174,7 +174,8 @@ def read_spans(file: Path, folder: Path) -> list[tuple[str, list[Span]]]:
     """Return the texts of a corpus with their spans."""
     if file.name.endswith(".tar.xz"):
         with tarfile.open(file) as archive:
-            archive.extractall(folder / "notes", filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)
+            archive.extractall(folder / "notes")
         file = folder / "notes"
     convert([file], folder / "read.spacy", tokenizer="split", skip_malformed=True)
     docs = list(read_docs(folder / "read.spacy", Vocab()))
