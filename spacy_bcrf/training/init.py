@@ -104,6 +104,11 @@ def init(
             _check_clusters(Path(clusters))
         paths = parts.prepare(phrases)
         found = {name: _inspect(path) for name, path in paths.items()}
+        if "ner" in pipes and not found["train"].labels:
+            raise ValueError(
+                f"{paths['train']}: none of the {found['train'].docs:,} documents has entities, "
+                "which `ner` learns"
+            )
         if not pipes or "ner" in pipes:
             _check_labels(found, paths)
         choices["paths"] = {name: str(path) for name, path in paths.items()}

@@ -475,6 +475,10 @@ def test_names_and_texts(tmp_path):
     result = run("-o", tmp_path / "d/c.cfg", *wrong, "-d", tmp_path / "dev.spacy", exit_code=1)
     assert "so no entity can be right; expected equal labels" in (result.output)
     assert not list((tmp_path / "d").iterdir())
+    DocBin(docs=[nlp.make_doc("left")]).to_disk(tmp_path / "none.spacy")
+    parts = "-t", tmp_path / "none.spacy", "-d", tmp_path / "dev.spacy", "--pipe", "ner"
+    result = run("-o", tmp_path / "d/c.cfg", *parts, exit_code=1)
+    assert "none of the 1 documents has entities, which `ner` learns" in result.output
     result = run(
         "-o", tmp_path / "c.cfg", "-F", *options[:2], "-d", tmp_path / "dev.spacy", exit_code=1
     )
