@@ -12,7 +12,7 @@ _OUTSIDE = ("O", "o")
 
 _PREFIXES = {prefix: prefix for prefix in "BILUES"} | {"M": "I", "W": "S"}
 """Our prefix by a file's. M (middle) and W (whole) come from BMES and BMEWO."""
-_JOINS = "-", "_", ":", "/", ".", "|"
+_JOINS = "-", "_", ":", "/", ".", "|", "\N{EN DASH}"
 _LETTERS = "[BILUESMW]"
 _STANDARD = re.compile(f"{_LETTERS}-.", re.IGNORECASE)
 _OPENING = re.compile("[BIUSMW]-.", re.IGNORECASE)

@@ -13,7 +13,17 @@ from .options import CutSpans, Lang, Tokenizer, parse_labels
 from .paths import check_output_file, report_above_bars
 
 Format = Literal[
-    "auto", "conllu", "columns", "csv", "jsonl", "prodigy", "label-studio", "brat", "webanno", "iob"
+    "auto",
+    "conllu",
+    "conll2012",
+    "columns",
+    "csv",
+    "jsonl",
+    "prodigy",
+    "label-studio",
+    "brat",
+    "webanno",
+    "iob",
 ]
 Tag = Literal["upos", "xpos"]
 Scheme = Literal["auto", "bio", "iob1", "biluo", "bies"]

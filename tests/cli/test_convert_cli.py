@@ -144,8 +144,8 @@ def test_the_extension_the_content_or_the_option_decides_the_format(folder):
     assert result.stderr == (
         "text.annotated: unknown extension '.annotated', and content; expected one of .conllu "
         ".jsonl .ndjson .json .csv .conll .iob .iob2 .bio .tsv .txt .ann .arrow .feather .parquet, "
-        "or `convert --format` conllu, webanno, iob, prodigy, label-studio, jsonl, csv, columns, "
-        "brat, arrow, parquet\n"
+        "or `convert --format` conllu, conll2012, webanno, iob, prodigy, label-studio, jsonl, csv, "
+        "columns, brat, arrow, parquet\n"
     )
     run("data.annotated.xz", "o.spacy", "--format", "columns")
 

@@ -39,6 +39,7 @@ def read(folder, name, content, **options):
         ("B_PER", "E_PER", "S_LOC"),
         ("B-PER", "M-PER", "S-LOC"),
         ("BPER", "IPER", "BLOC"),
+        ("B\N{EN DASH}PER", "I\N{EN DASH}PER", "B\N{EN DASH}LOC"),
         ("b-PER", "i-PER", "b-LOC"),
         ("PER", "PER", "LOC"),
     ],
@@ -135,6 +136,7 @@ PRESIDIO = [
         {"words": WORDS, "ner": TAGS},
         {"text": WORDS, "labels": TAGS},
         {"tokens": WORDS, "entities": [{"type": "PER", "start": 0, "end": 2}, ["LOC", 5, 6]]},
+        {"tokens": WORDS, "ner": [[0, 1, "PER"], [5, 5, "LOC"]]},
     ],
     ids=lambda record: ",".join(record),
 )
@@ -295,10 +297,66 @@ def test_a_label_of_the_first_row_alone_may_be_the_name_of_a_column(tmp_path):
     assert not any("first row" in report for report in reports)
 
 
+ONTONOTES = """#begin document (bc/cctv/00/cctv_0000); part 000
+bc/cctv/00 0 0 Ada NNP (NP* - - - Bo (PERSON* (0
+bc/cctv/00 0 1 Lovelace NNP *) - - - Bo *) 0)
+bc/cctv/00 0 2 met VBD (VP* meet 01 1 Bo * (V*) -
+
+bc/cctv/00 0 0 Rome NNP (NP*) - - - Bo (GPE) -
+
+#end document
+"""
+
+
+def test_ontonotes(tmp_path):
+    found, _ = read(tmp_path, "a.gold_conll", ONTONOTES, n_sents=0)
+    assert found == [("Ada Lovelace", "PERSON"), ("Rome", "GPE")]
+    for old, new in ("*) 0)", "(PERSON) 0)"), ("(GPE)", "*)"), ("Bo (GPE) -", "-"):
+        with pytest.raises(CorpusError, match=r"is no entity in column 11; expected \(PERSON\*"):
+            read(tmp_path, "a.gold_conll", ONTONOTES.replace(old, new))
+
+
+def test_gold_and_predicted_tags_are_no_nested_entities(tmp_path):
+    rows = "Ada B-PER B-PER .9\nmet O O .9\n\nRome B-LOC B-PER .7\n"
+    with pytest.raises(CorpusError, match="entities of columns 2 and 3 are equal, as gold"):
+        read(tmp_path, "a.conll", rows)
+    found, _ = read(tmp_path, "a.conll", rows, ent_columns=[2])
+    assert found == [("Ada", "PER"), ("Rome", "LOC")]
+
+
+def test_the_place_behind_each_word_of_weibo_is_no_part_of_it(tmp_path):
+    found, reports = read(tmp_path, "a.conll", "科0\tO\n北0\tB-GPE.NAM\n京1\tI-GPE.NAM\n")
+    assert found == [("北 京", "GPE.NAM")]
+    assert "the digit behind each word is left out, as in Weibo NER" in reports[-1]
+
+
+def test_a_long_file_without_blank_lines_is_named(tmp_path):
+    rows = "Ada\tB-PER\nmet\tO\n" * 101
+    assert "no blank line, so all words are one sentence" in read(tmp_path, "a.tsv", rows)[1][0]
+    assert not read(tmp_path, "a.tsv", rows[:160] + "\n" + rows[160:])[1]
+
+
+def test_entity_tags_in_xpos_are_named(tmp_path):
+    (note,) = read(tmp_path, "x.conllu", "1\tAda\t_\tPROPN\tB-PER\t_\t_\t_\t_\t_\n")[1]
+    assert note.endswith("XPOS has entity tags; expected `convert --format columns`")
+
+
+def test_signs_of_webanno_labels(tmp_path):
+    head = "#FORMAT=WebAnno TSV 3.3\n#T_SP=webanno.custom.NamedEntity|value\n\n#Text=1 2 3\n"
+    tags = ("ZIP\\_CODE[1]", "ZIP\\_CODE[1]", "A\\|B")
+    rows = [f"1-{i}\t{2 * i - 2}-{2 * i - 1}\t{i}\t{tag}\t\n" for i, tag in enumerate(tags, 1)]
+    found, _ = read(tmp_path, "x.tsv", head + "".join(rows))
+    assert found == [("1 2", "ZIP_CODE"), ("3", "A|B")]
+
+
 CSV = {
     "words of sentences": "Sentence #,Word,POS,Tag\nSentence: 1,Ada,NNP,B-PER\n"
     ",Lovelace,NNP,I-PER\n,met,VBD,O\nSentence: 2,Rome,NNP,B-LOC\n",
     "words with numbers": "sent_id,token,ner\n1,Ada,B-PER\n1,Lovelace,I-PER\n2,Rome,B-LOC\n",
+    "words of Simple Transformers": "sentence_id;words;labels\n1;Ada;B-PER\n1;Lovelace;I-PER\n"
+    "2;Rome;B-LOC\n",
+    "texts with line ends": 'text,entities\r\n"\r\nAda Lovelace\r\nin Rome","[[2, 14, ""PER""], '
+    '[19, 23, ""LOC""]]"\r\n',
     "words and blank rows": "word,tag\nAda,B-PER\nLovelace,I-PER\n\nRome,B-LOC\nfell,O\n",
     "lists": "tokens,ner_tags\n\"['Ada', 'Lovelace', 'left']\",\"['B-PER', 'I-PER', 'O']\"\n"
     "\"['Rome']\",\"['B-LOC']\"\n",
@@ -340,13 +398,14 @@ def test_a_malformed_row_of_csv_leaves_out_its_sentence(tmp_path):
     [
         ("tokens,ner_tags\n\"['Ada' 'left']\",\"['B-PER' 'O']\"\n", '"tokens" must be a list'),
         ("text,label\nI like it,positive\n", '"label" is not read'),
+        ("word,iob,type\nAda,B,PER\nleft,O,\n", "'iob' has prefixes alone, apart from 'type'"),
         ("name,age\nAda,36\n", "no column text, tokens, or word and tag among name, age"),
         ("Word^Tag\nAda^O\n", r"among word\^tag; expected a header, and a comma, ;, \| or tab"),
         ('text,label\n"Ada,x\n', "no CSV: unexpected end of data"),
     ],
 )
 def test_csv_without_readable_annotation(tmp_path, rows, message):
-    with pytest.raises(CorpusError, match=message):
+    with pytest.raises(ValueError, match=message):
         read(tmp_path, "x.csv", rows)
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,12 +32,15 @@ CHUNKS = {
     *("NC", "VC", "PC", "AC"),
 }
 """Labels of chunks: of CoNLL-2000 and CoNLL-2003, English and German."""
+MAX_SENTENCE = 200
+"""Most words of a sentence, beyond which a file without blank lines seems to lack them."""
 MAX_LABELS = 50
 """Largest number of entity labels without a prefix that a column has by its content."""
 
 _BARE = re.compile(r"[BILUESMWO]|[_-]?", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z][\w.-]*|[_-]?")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z-]+)?:(?=.)")
+_PLACED = re.compile(r"\D\d")
 _NUMBER = re.compile(r"\d+(-\d+)?")
 _TEXT = re.compile(r"# +text = (.*)")
 _MISSING_TAG = ("_", "")
@@ -76,6 +79,8 @@ def read(sample: Sample, reading: Reading) -> Iterator[Record]:
         tags.add("O")  # without it, words of a text could be labels
     if sample.header is not None:
         reading.report(f"{sample.path}:{sample.header.number}: the names of columns are left out")
+    if len(sample.rows) > MAX_SENTENCE and all(line.text.strip() for line in sample.lines[:-1]):
+        reading.report(f"{sample.path}: no blank line, so all words are one sentence")
     lines = scan_rows(sample.path, reading.advance)
     number = sample.header and sample.header.number
     sentences = read_columns(
@@ -89,6 +94,9 @@ def read(sample: Sample, reading: Reading) -> Iterator[Record]:
     if prefix := _find_language(sample.column(word)):
         reading.report(f"{sample.path}: {prefix!r} before each word is left out, as in WikiANN")
         sentences = (_without(sentence, prefix) for sentence in sentences)
+    if all(map(_PLACED.fullmatch, words := sample.column(word))) and len(words) > 2:
+        reading.report(f"{sample.path}: the digit behind each word is left out, as in Weibo NER")
+        sentences = (replace(each, words=[w[:1] for w in each.words]) for each in sentences)
     if len(entities) == 1 and (name := _find_name(sample.column(entities[0]))):
         reading.report(
             f"{sample.path}: {name!r} is the label of the first row alone. If it names a column, "
@@ -122,6 +130,11 @@ def _choose_columns(sample: Sample, reading: Reading) -> Columns:
     if word is not None and entities is not None:
         return Columns(word, entities)
     found = guess_columns(sample)
+    if entities is None and (twice := _find_twice(sample, found.entities)):
+        raise CorpusError(
+            f"{sample.path}: most entities of columns {twice[0]} and {twice[1]} are equal, as gold "
+            "and predicted ones; expected `convert --ent-column` for one of them, or twice for both"
+        )
     if found != Columns():
         listed = " and ".join(map(str, found.entities))
         guessed = [f"words in column {found.word}"] * (word is None)
@@ -133,6 +146,16 @@ def _choose_columns(sample: Sample, reading: Reading) -> Columns:
     return Columns(
         found.word if word is None else word, found.entities if entities is None else entities
     )
+
+
+def _find_twice(sample: Sample, columns: Sequence[int]) -> tuple[int, int] | None:
+    """Return two columns in which most words of entities have the same tag."""
+    for pair in combinations(columns, 2):
+        rows = zip(*map(sample.column, pair), strict=True)
+        tags = [row for row in rows if not {*row} <= {*MISSING, "O", "o"}]
+        if tags and 2 * sum(a == b for a, b in tags) >= len(tags):
+            return pair
+    return None
 
 
 def guess_columns(sample: Sample) -> Columns:

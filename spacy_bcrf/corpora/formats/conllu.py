@@ -50,6 +50,8 @@ def read(sample: Sample, reading: Reading) -> Iterator[Record]:
         reading.report(
             f"{sample.path}: {' and '.join(others)} in MISC is not read; expected tags, NER=B-PER"
         )
+    if reading.ent_key is None and not values.get(key) and are_tags(sample.column(5)):
+        reading.report(f"{sample.path}: XPOS has entity tags; expected `convert --format columns`")
     sentences = read_conllu(
         scan_rows(sample.path, reading.advance),
         tag=reading.tag,

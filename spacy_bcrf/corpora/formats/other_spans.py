@@ -3,7 +3,7 @@
 | tool | shape |
 |---|---|
 | Hugging Face | `tokens` and names or ids of tags in `ner_tags`, `tags`, `labels` |
-| GLiNER | `tokenized_text` and `ner`: first token, last token and label |
+| GLiNER, DyGIE | `tokenized_text` or `tokens`, and `ner`: first token, last token and label |
 | doccano | `label`: start, end, label; `entities`, `annotations`: objects with `start_offset` |
 | spaCy | `entities`: start, end and label; or `ents`: objects; `Doc.to_json` has `spans` by key |
 | Label Studio's JSON-MIN | `label`: objects with `labels` |
@@ -92,11 +92,11 @@ def translate_spans(
         return None
     _check_unread(fields, (*_READ, *_BESIDE, *found))
     ((name, values),) = found.items()
-    if "tokenized_text" in fields:
-        return [_read_span(item, "token_start", "token_end") for item in values]
     if name == "ner_tags" or (name != "spans" and _may_be_tags(values)):
         return _read_tags(name, values, fields.get("tokens"), tags)
-    return [*map(_read_span, values)]
+    by_token = "tokenized_text" in fields or (name == "ner" and fields.get("text") is None)
+    keys = ("token_start", "token_end") if by_token else ("start", "end")
+    return [_read_span(item, *keys) for item in values]
 
 
 def find_tags(fields: dict[str, Any], names: Sequence[str]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from . import (
     arrow,
     brat,
     columns,
+    conll2012,
     conllu,
     iob,
     jsonl,
@@ -59,6 +60,7 @@ COLUMNS = Format(
 FORMATS = (
     Format("plain", ".txt", read_texts=plain.read_texts),
     Format("conllu", ".conllu", conllu.recognize, conllu.read, unit="sentences"),
+    Format("conll2012", "", conll2012.recognize, conll2012.read, unit="sentences"),
     Format("webanno", "", webanno.recognize, webanno.read),
     Format("iob", "", iob.recognize, iob.read, unit="sentences"),
     Format("prodigy", _JSON, prodigy.recognize, prodigy.read, write_tasks=prodigy.write_tasks),

@@ -16,7 +16,7 @@ from typing import Any
 
 from bcrf.io.json_objects import Item, Problem
 from bcrf.io.text import MAX_LINE, CorpusError, Line, scan_lines, text_suffix
-from spacy_bcrf.annotation.tag_forms import MISSING
+from spacy_bcrf.annotation.tag_forms import MISSING, find_form
 from spacy_bcrf.corpora.reading import Reading
 from spacy_bcrf.corpora.record import Record
 from spacy_bcrf.corpora.sample import N_LINES, Sample
@@ -31,6 +31,9 @@ from .other_texts import ENTITY, TEXTS
 MAX_ROW = 100_000
 """Largest number of lines in a row of a table."""
 _WORD = ("word", "token", "form")
+_WORDS, _TAGS = ("words", "tokens"), ("tags", "labels")
+"""Names of columns of single words and tags too, if another column numbers sentences."""
+_LABEL = ("type", "label", "class", "category")
 _SENTENCE = re.compile("sent(ence)?([ _]?(#|id|no|number))?")
 
 
@@ -46,6 +49,12 @@ def read(sample: Sample, reading: Reading) -> Iterator[Record]:
         sentences = _read_words(path, header, rows, (words[0], tags[0]), reading)
         head = list(islice(sentences, N_LINES))
         known = [tag for sentence in head for tag in sentence.entities if tag is not None]
+        form = find_form(known)
+        if form is not None and form.kind == "bare" and (labels := {*_LABEL} & {*header}):
+            raise ValueError(
+                f"{path}: column {tags[0]!r} has prefixes alone, apart from {labels.pop()!r}; "
+                "expected one column of tags such as B-PER"
+            )
         yield from make_records(chain(head, sentences), reading, known)
         return
     if header and not {"text", "tokens", "words", *TEXTS} & {*header}:
@@ -68,8 +77,13 @@ def recognize(sample: Sample) -> bool:
 
 def _find_words(header: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the names of columns of words, and of their entity tags."""
-    tags = [name for name in header if ENTITY.fullmatch(name) or name == "tag"]
-    return [name for name in header if name in _WORD], tags
+    is_split = any(map(_SENTENCE.fullmatch, header))
+    tags = [
+        name
+        for name in header
+        if ENTITY.fullmatch(name) or name == "tag" or (is_split and name in _TAGS)
+    ]
+    return [n for n in header if n in _WORD or (is_split and n in _WORDS)], tags
 
 
 def _read_items(path: Path, header: list[str], rows: "Rows") -> Iterator[Item]:
@@ -197,7 +211,7 @@ class Rows:
         self._row.append(line)
         if line.problem or len(self._row) > MAX_ROW:
             raise csv.Error(line.problem or f"a row of more than {MAX_ROW:,} lines")
-        return line.text + "\n"
+        return line.text + (line.around[1] or "\n")
 
 
 def find_delimiter(kind: str, head: str) -> str:

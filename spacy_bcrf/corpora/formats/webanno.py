@@ -4,9 +4,9 @@
     #Text=Ada lives in New York
     1-4<TAB>13-16<TAB>New<TAB>LOC[1]<TAB>
 
-`LOC[1]` on several tokens is one entity, `PER|ORG[2]` is two. A line `1-4.1` is a part of the token
-`1-4`. The reader takes the feature `value` of the layer of named entities, or of the only layer of
-spans.
+`LOC[1]` on several tokens is one entity, `PER|ORG[2]` is two. In labels, a backslash precedes signs
+such as `_`. A line `1-4.1` is a part of the token `1-4`. The reader takes the feature `value` of
+the layer of named entities, or of the only layer of spans.
 """
 
 import re
@@ -26,6 +26,7 @@ from spacy_bcrf.corpora.tagged_sentences import scan_rows
 from . import jsonl
 
 _VALUE = re.compile(r"(.*?)(?:\[(\d+)\])?")
+_BETWEEN = re.compile(r"(?<!\\)\|")
 
 
 def recognize(sample: Sample) -> bool:
@@ -93,7 +94,7 @@ def _read(rows: list[Line], text: str, column: int) -> Item:
             found_there = line.problem or repr(line.text[:60])
             message = f"{found_there}; expected a whole token with {column + 1} columns"
             return Item(f"{line.path}:{line.number}", Problem("malformed line", message))
-        for one in value.split("|"):
+        for one in _BETWEEN.split(value):
             match = _VALUE.fullmatch(one)
             if match is not None and one not in ("_", ""):
                 label, number = match.groups()
@@ -105,7 +106,10 @@ def _read(rows: list[Line], text: str, column: int) -> Item:
         message = f"#Text={text[:60]!r} does not have the tokens below it in their order"
         return Item(f"{rows[0].path}:{rows[0].number}", Problem("another text", message))
     fields["spans"] = [
-        {"label": None if label == "*" else label, **_find_bounds(found, words, text)}
+        {
+            "label": None if label == "*" else re.sub(r"\\(.)", r"\1", label),
+            **_find_bounds(found, words, text),
+        }
         for (label, _), found in places.items()
     ]
     return Item(f"{rows[0].path}:{rows[0].number}", fields)
