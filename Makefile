@@ -89,7 +89,8 @@ skipped: $(VENV)/$(EXTRAS)
 
 # What .ci/run leaves out, with the wheel of `make test`. Chromium and its driver are packages of Debian. pip leaves out
 # ray where Python is too new for it, so its tests are skipped there.
-RARE := browser,identifiers,litellm,loggers,nvrtc,pandas,parquet,presidio,ray,remote,remote-test,tokenizers-test
+RARE := browser,identifiers,litellm,loggers,models,nvrtc,pandas,parquet,presidio,ray,remote,remote-test,tables-test
+RARE := $(RARE),tokenizers-test,vault
 AXE := build/axe
 
 .PHONY: extras

@@ -109,7 +109,7 @@ def test_each_week_an_audit_reads_the_requirements_of_all_extras_that_users_inst
     metadata = configparser.ConfigParser()
     metadata.read(ROOT / "setup.cfg")
     of_developers = {"bench", "browser", "dev", "docs", "label-studio", "models"}
-    of_developers |= {"remote-test", "tokenizers-test", "torch-test"}
+    of_developers |= {"remote-test", "tables-test", "tokenizers-test", "torch-test"}
     of_gpus = {"cuda12x", "cuda13x", "nvrtc"}
     extras = {*metadata["options.extras_require"]} - of_developers - of_gpus
     assert {name for names in audited for name in names.split(",")} == extras
