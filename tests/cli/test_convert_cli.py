@@ -397,7 +397,7 @@ def test_a_malformed_line_of_webanno_has_one_place(folder):
     (folder / "w.tsv").write_text(WEBANNO.replace("1-3\t10-12\tin\t_\t_\t", "1-3\t10-12"))
     stderr = run("w.tsv", "o.spacy", exit_code=1).stderr
     assert "w.tsv:8: '1-3\\t10-12'; expected a whole token with 5 columns" in stderr
-    assert "1 left out records whose spans are not counted" in stderr
+    assert "1 left out record whose spans are not counted" in stderr
 
 
 @pytest.mark.parametrize("name", ["d.jsonl", "d.txt", "d.conllu"])
