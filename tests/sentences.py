@@ -5,7 +5,7 @@ from spacy.tokens import Doc
 WORDS = {"PERSON": ("Ann", "Bob", "Eve"), "LOC": ("Rome", "Oslo", "Kiel")}
 
 
-def make_docs(vocab, wrong=0):
+def make_docs(vocab, wrong=0, tags=None):
     """Make sentences of two entities. wrong: number of sentences with swapped labels."""
     docs = []
     for person in WORDS["PERSON"]:
@@ -13,7 +13,8 @@ def make_docs(vocab, wrong=0):
             ents = ["B-PERSON", "O", "B-LOC", "O"]
             if len(docs) < wrong:
                 ents[0], ents[2] = ents[2], ents[0]
-            docs.append(Doc(vocab, words=[person, "saw", place, "."], ents=ents))
+            words = [person, "saw", place, "."]
+            docs.append(Doc(vocab, words=words, ents=ents, tags=tags and [*tags]))
     return docs
 
 

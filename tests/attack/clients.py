@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -96,6 +98,31 @@ def serving(model: Path, limits: Limits) -> Iterator[tuple[Address, threading.Th
         yield server.servers[0].sockets[0].getsockname(), thread
     finally:
         server.should_exit = True
+
+
+@contextmanager
+def started(model: Path, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], Address]]:
+    """Run the command `serve`, with its output in a file, and kill it at the end."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = free.getsockname()
+    options = ("serve", str(model), "--port", str(address[1]))
+    command = [sys.executable, "-m", "spacy", "bcrf", *options]
+    with log.open("wb") as file:
+        server = subprocess.Popen(command, stderr=file, stdout=file)
+    try:
+        end = time.monotonic() + 300
+        while True:
+            try:
+                socket.create_connection(address).close()
+                break
+            except ConnectionRefusedError:
+                assert server.poll() is None and time.monotonic() < end
+                time.sleep(0.1)
+        yield server, address
+    finally:
+        server.kill()
+        server.wait()
 
 
 def clients(model: Path, moves: Sequence[tuple[str, bool]]) -> None:

@@ -1,11 +1,6 @@
 """The server ends, and writes a line, whatever its clients do."""
 
 import signal
-import socket
-import subprocess
-import sys
-import time
-from contextlib import contextmanager
 from urllib.request import urlopen
 
 import pytest
@@ -13,31 +8,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-from tests.attack.clients import REQUESTS, clients, read_status, request, send
-
-
-@contextmanager
-def started(model, log):
-    """A process of the command, and its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = free.getsockname()
-    command = [sys.executable, "-m", "spacy", "bcrf", "serve", model, "--port", str(address[1])]
-    with log.open("wb") as file:
-        server = subprocess.Popen(command, stderr=file, stdout=file)
-    try:
-        end = time.monotonic() + 300
-        while True:
-            try:
-                socket.create_connection(address).close()
-                break
-            except ConnectionRefusedError:
-                assert server.poll() is None and time.monotonic() < end
-                time.sleep(0.1)
-        yield server, address
-    finally:
-        server.kill()
-        server.wait()
+from tests.attack.clients import REQUESTS, clients, read_status, request, send, started
 
 
 def test_a_server_ends_while_clients_hold_half_a_request(trained, tmp_path):

@@ -8,7 +8,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 import zlib
 from pathlib import Path
 
@@ -64,29 +63,14 @@ def test_inputs_that_would_fill_the_memory(trained, tmp_path):
 
 def test_a_server_reads_no_more_of_a_body_than_it_takes(trained, tmp_path):
     pytest.importorskip("uvicorn")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = free.getsockname()
-    command = [sys.executable, "-m", "spacy", "bcrf", "serve", trained, "--port", str(address[1])]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    server = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
-    try:
-        end = time.monotonic() + 300
-        while True:
-            try:
-                socket.create_connection(address).close()
-                break
-            except ConnectionRefusedError:
-                assert server.poll() is None and time.monotonic() < end
-                time.sleep(0.1)
+    from tests.attack.clients import started
+
+    with started(trained, tmp_path / "log") as (server, address):
         assert b" 200 " in post(address, 0)
         idle = peak(server.pid)
         assert b" 413 " in post(address, 300 * MIB)
         assert b" 200 " in post(address, 0)
         assert peak(server.pid) - idle < 200
-    finally:
-        server.kill()
-        server.communicate()
 
 
 def peak(pid):

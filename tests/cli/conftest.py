@@ -25,10 +25,7 @@ def pipeline(tmp_path_factory):
     nlp = spacy.blank("xx")
     for factory, name in (("bcrf_tagger", "tagger"), ("bcrf_ner", "ner")):
         nlp.add_pipe(factory, name, config={"model": network()})
-    docs = make_docs(nlp.vocab)
-    for doc in docs:
-        for token, tag in zip(doc, ("N", "V", "N", "P"), strict=True):
-            token.tag_ = tag
+    docs = make_docs(nlp.vocab, tags="NVNP")
     train(nlp, [Example(nlp.make_doc(doc.text), doc) for doc in docs])
     nlp.to_disk(folder / "model")
     dev = make_docs(nlp.vocab, wrong=3)

@@ -46,16 +46,15 @@ def span(text, phrase, label):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
-    (tmp_path / "sources.cfg").write_text(CONFIG)
-    (tmp_path / "drugs.txt").write_text("\n".join(DRUGS))
+def folder(here):
+    (here / "texts.txt").write_text("\n".join(TEXTS))
+    (here / "sources.cfg").write_text(CONFIG)
+    (here / "drugs.txt").write_text("\n".join(DRUGS))
     patterns = [
         {"label": "ILL", "pattern": [{"LOWER": "wilson"}, {"LOWER": "disease"}]},
         *({"label": "ILL", "pattern": ill} for ill in ILLS[:2]),
     ]
-    (tmp_path / "rules.jsonl").write_text("\n".join(map(json.dumps, patterns)))
+    (here / "rules.jsonl").write_text("\n".join(map(json.dumps, patterns)))
     answers = [
         {
             "text": text,
@@ -67,8 +66,8 @@ def folder(tmp_path, monkeypatch):
         }
         for text in TEXTS[:-1]
     ]
-    (tmp_path / "llm.jsonl").write_text("\n".join(map(json.dumps, answers)))
-    return tmp_path
+    (here / "llm.jsonl").write_text("\n".join(map(json.dumps, answers)))
+    return here
 
 
 def entities(path):
@@ -98,9 +97,8 @@ def test_sources_of_all_kinds_are_merged(folder):
     assert [(ent.text, ent.label_) for ent in doc.ents] == [("codeine", "DRUG"), ("fever", "ILL")]
 
 
-def test_the_worked_example(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "assets").symlink_to(ROOT / "assets")
+def test_the_worked_example(here):
+    (here / "assets").symlink_to(ROOT / "assets")
     page = (ROOT / "docs/weak-supervision.md").read_text("utf8")
     shown = page[: page.index("## Sources")]
     for block in re.findall(r"```(?:json|text|ini)\n(.*?)```", shown, re.DOTALL):

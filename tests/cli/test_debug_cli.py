@@ -13,9 +13,8 @@ WORDS = ["Ann", "saw", "New", "York", "\n"]
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(here):
     """A folder with a config and its two corpora."""
-    monkeypatch.chdir(tmp_path)
     nlp = spacy.blank("en")
     nlp.add_pipe("bcrf_ner", name="ner")
     nlp.add_pipe("bcrf_chunker", name="chunker")
@@ -41,7 +40,7 @@ def folder(tmp_path, monkeypatch):
     dev = [doc(["B-PER", "O", "B-ORG", "I-ORG", "O"])]
     for name, docs in (("train", train), ("dev", dev)):
         DocBin(docs=docs, store_user_data=True).to_disk(f"{name}.spacy")
-    return tmp_path
+    return here
 
 
 PATHS = ("--paths.train", "train.spacy", "--paths.dev", "dev.spacy")
@@ -86,8 +85,7 @@ def test_tables_and_warnings(folder):
     assert "Warning: train: 1 documents have forbidden annotation" in result.stdout
 
 
-def test_tags_and_words_are_counted(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_tags_and_words_are_counted(here):
     nlp = spacy.blank("en")
     nlp.tokenizer = spacy.registry.tokenizers.get("spacy-bcrf.CharTokenizer.v1")()(nlp)
     nlp.add_pipe("bcrf_segmenter", name="segmenter")

@@ -26,10 +26,7 @@ def trained(tmp_path_factory):
     nlp = spacy.blank("xx")
     nlp.add_pipe("bcrf_tagger", "tagger", config={"model": network("CRF")})
     nlp.add_pipe("bcrf_ner", "ner", config={"model": network("CRF")})
-    docs = make_docs(nlp.vocab)
-    for doc in docs:
-        for token, tag in zip(doc, "NVNP", strict=True):
-            token.tag_ = tag
+    docs = make_docs(nlp.vocab, tags="NVNP")
     train(nlp, [Example(nlp.make_doc(doc.text), doc) for doc in docs], 10)
     nlp.get_pipe("ner").temperature = 3.0
     nlp.to_disk(folder / "teacher")
@@ -38,10 +35,9 @@ def trained(tmp_path_factory):
 
 
 @pytest.fixture
-def folder(trained, tmp_path, monkeypatch):
-    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def folder(trained, here):
+    shutil.copytree(trained, here, dirs_exist_ok=True)
+    return here
 
 
 def probabilities(nlp):

@@ -68,11 +68,10 @@ def test_all_weights_into_a_file(folder, tmp_path):
     assert any(line.startswith("DT\torth[0]=a\t") for line in lines)
 
 
-def test_a_page_of_a_text(folder, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_page_of_a_text(folder, here):
     result = run(folder / "model", "-p", "chunker", "--text", "a <b>")
     assert result.stdout == "explain.html: 4 tokens, 3 tags\n"
-    page = (tmp_path / "explain.html").read_text()
+    page = (here / "explain.html").read_text()
     assert page.count(' best"') == 4 and "Decisive features" in page
     assert page.count("<td") == 1 + 4 * 3 + 4 * 4
     assert "orth[0]=a +" in page and "&lt;" in page and "<b>" not in page

@@ -44,25 +44,19 @@ def trained(tmp_path_factory):
     make_pipeline(folder / "shared", network("CRF", LISTENER), [("tok2vec", {"model": TOK2VEC})])
     nlp = spacy.blank("xx")
     nlp.add_pipe("bcrf_tagger", "tagger", config={"model": SPARSE})
-    docs = make_docs(nlp.vocab)
-    for doc in docs:
-        for token, tag in zip(doc, "NVNP", strict=True):
-            token.tag_ = tag
+    docs = make_docs(nlp.vocab, tags="NVNP")
     train(nlp, [Example(nlp.make_doc(doc.text), doc) for doc in docs], 10)
     nlp.to_disk(folder / "tagger")
     DocBin(docs=keep(make_docs(nlp.vocab), "LOC")).to_disk(folder / "new.spacy")
-    for doc in docs:
-        for token, tag in zip(doc, ("", "", "PLACE", ""), strict=True):
-            token.tag_ = tag
-    DocBin(docs=docs).to_disk(folder / "tags.spacy")
+    tags = make_docs(nlp.vocab, tags=("", "", "PLACE", ""))
+    DocBin(docs=tags).to_disk(folder / "tags.spacy")
     return folder
 
 
 @pytest.fixture
-def folder(trained, tmp_path, monkeypatch):
-    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def folder(trained, here):
+    shutil.copytree(trained, here, dirs_exist_ok=True)
+    return here
 
 
 def entities(model, text=TEXT):

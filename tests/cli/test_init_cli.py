@@ -144,8 +144,7 @@ def test_other_files_are_replaced_by_force_alone(tmp_path):
         (["--clusters", "plain.txt"], "plain.txt:1: expected word<TAB>cluster"),
     ],
 )
-def test_a_bad_option_leaves_no_part(tmp_path, monkeypatch, options, message):
-    monkeypatch.chdir(tmp_path)
+def test_a_bad_option_leaves_no_part(here, options, message):
     Path("latin.txt").write_bytes(b"caf\xe9\t1\n")
     Path("empty.txt").touch()
     Path("plain.txt").write_text("word\n")

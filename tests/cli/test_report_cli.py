@@ -147,10 +147,7 @@ def test_a_pipeline_against_itself(corpus):
 
 def test_tags(corpus):
     nlp = spacy.blank("xx")
-    docs = make_docs(nlp.vocab)
-    for doc in docs:
-        for token, tag in zip(doc, ("N", "V", "N", "P"), strict=True):
-            token.tag_ = tag
+    docs = make_docs(nlp.vocab, tags="NVNP")
     docs[0][1].tag_ = "N"
     docs[1][3].tag_ = ""
     write("tags.spacy", docs)

@@ -17,9 +17,8 @@ NAMES = [f"{a}{b}" for a in ("Ka", "Lo", "Mi") for b in ("ra", "no", "si", "te")
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(here):
     """A folder with a config and its two corpora."""
-    monkeypatch.chdir(tmp_path)
     nlp = spacy.blank("xx")
     model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"]}
     clusters = {"names": dict.fromkeys(NAMES, "0101")}
@@ -36,7 +35,7 @@ def folder(tmp_path, monkeypatch):
             doc.ents = [Span(doc, at, at + 1, label="PER")]
             docs.append(doc)
         DocBin(docs=docs).to_disk(f"{part}.spacy")
-    return tmp_path
+    return here
 
 
 PATHS = ("--paths.train", "train.spacy", "--paths.dev", "dev.spacy")

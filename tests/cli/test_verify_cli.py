@@ -13,8 +13,7 @@ def tagged(nlp):
     return [spacy.training.Example(nlp.make_doc(doc.text), doc)]
 
 
-def test_it_writes_a_line_for_each_span(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_it_writes_a_line_for_each_span(here):
     nlp = spacy.blank("en")
     docs = [nlp(f"she saw Ann {i}") for i in range(90)]
     for doc in docs:
@@ -28,24 +27,24 @@ def test_it_writes_a_line_for_each_span(tmp_path, monkeypatch):
     nlp.to_disk("model")
     ann = {"text": "Ann", "label": "X", "start": 8, "end": 11}
     records = [{"text": doc.text, "spans": [ann]} for doc in docs[30:]]
-    (tmp_path / "spans.jsonl").write_text("\n".join(map(json.dumps, records)))
+    (here / "spans.jsonl").write_text("\n".join(map(json.dumps, records)))
     DocBin(docs=docs[30:80]).to_disk("gold.spacy")
     args = "spans.jsonl", "model", "-o", "out.jsonl", "--gold", "gold.spacy", "--precision", "0.5"
     result = command("verify")(*args)
-    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (here / "out.jsonl").read_text().splitlines()]
     assert len(lines) == 10
     assert 0 < lines[0]["probability"] < 1 and "precision 0.5 promised" in result.stdout
     # Other labels, as those of a prompt.
     other = [{"text": "she saw Ann 7", "spans": [{**ann, "label": k} for k in ("NAME", "DAY")]}]
-    (tmp_path / "other.jsonl").write_text(json.dumps(other[0]))
+    (here / "other.jsonl").write_text(json.dumps(other[0]))
     result = command("verify")("other.jsonl", "model", "-o", "o.jsonl", exit_code=1)
     assert "no label 'NAME'; expected one of X, or a map from it (--labels)" in result.stderr
     result = command("verify")("other.jsonl", "model", "-o", "o.jsonl", "--labels", "NAME=X,DAY=O")
-    (line,) = (tmp_path / "o.jsonl").read_text().splitlines()
+    (line,) = (here / "o.jsonl").read_text().splitlines()
     assert json.loads(line)["label"] == "X" and "drops 1 spans" in result.stdout + result.stderr
     # Once, the error did not name the file.
     for text in ("", '{"text": "a", "spans": []}'):
-        (tmp_path / "empty.jsonl").write_text(text)
+        (here / "empty.jsonl").write_text(text)
         result = command("verify")("empty.jsonl", "model", "-o", "none.jsonl", exit_code=1)
         assert "empty.jsonl: there are no spans to verify" in result.stderr
-        assert not (tmp_path / "none.jsonl").exists()
+        assert not (here / "none.jsonl").exists()

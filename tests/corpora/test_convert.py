@@ -126,7 +126,7 @@ def test_no_sentences(tmp_path, text):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"lang": "klingon"}, "unknown language 'klingon'"),
+        ({"lang": "klingon"}, "unknown language 'klingon'; expected a code"),
         ({"n_sents": -1}, "-1 sentences per document; expected 0"),
         ({"scheme": "bilou"}, "unknown scheme 'bilou'; expected auto, bio, iob1, biluo, bies"),
     ],

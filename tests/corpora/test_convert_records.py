@@ -530,11 +530,6 @@ def test_shards_are_all_written_or_none(tmp_path):
     assert not any((tmp_path / "empty").iterdir())
 
 
-def test_an_unknown_language(tmp_path):
-    with pytest.raises(ValueError, match="unknown language 'qqq'; expected a code"):
-        convert(tmp_path, [ADA], lang="qqq")
-
-
 def test_spans_of_bad_tasks_are_counted(tmp_path):
     region = {"type": "labels", "value": {"start": 0, "end": 1, "text": "a", "labels": ["PER"]}}
     tasks = [

@@ -53,15 +53,25 @@ def learn(nlp, examples, passes, size=64):
             nlp.update(examples[start : start + size], sgd=sgd)
 
 
+def train(factory, n_docs, passes, **config):
+    """Return a sparse chain that has learned noisy documents, and these."""
+    nlp = spacy.blank("xx")
+    nlp.add_pipe(factory, config=config)
+    examples = make_examples(nlp, noisy_docs(nlp, n_docs))
+    nlp.initialize(lambda: examples)
+    learn(nlp, examples, passes)
+    return nlp, examples
+
+
 @pytest.fixture(scope="module", params=["bcrf_ner", "bcrf_tagger"])
 def trained(request):
-    """A sparse chain that has learned 1,600 documents, and these."""
-    nlp = spacy.blank("xx")
-    nlp.add_pipe(request.param)
-    examples = make_examples(nlp, noisy_docs(nlp, 1600))
-    nlp.initialize(lambda: examples)
-    learn(nlp, examples, 4)
-    return nlp, examples
+    return train(request.param, 1600, 4)
+
+
+@pytest.fixture
+def decoded_for_f():
+    nlp, examples = train("bcrf_ner", 1600, 2, model={**NER_MODEL, "decoder": "f"})
+    return nlp, nlp.get_pipe("bcrf_ner"), examples
 
 
 def test_probabilities_of_new_documents_are_right_after_training(trained):
@@ -113,11 +123,7 @@ def test_a_network_with_a_shared_tok2vec_learns_nothing_from_them():
 
 
 def test_the_end_of_a_training_says_how_right_the_probabilities_are(tmp_path, capsys):
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("bcrf_ner")
-    examples = make_examples(nlp, noisy_docs(nlp, 1100))
-    nlp.initialize(lambda: examples)
-    learn(nlp, examples, 1)
+    nlp, examples = train("bcrf_ner", 1100, 1)
     nlp.evaluate(make_examples(nlp, noisy_docs(nlp, 20, seed=2)))
     nlp.to_disk(tmp_path)
     assert not capsys.readouterr().err
@@ -212,12 +218,10 @@ def test_evaluation_measures_the_calibration_error_of_written_probabilities(trai
     assert scores[f"{name}_ece"] == pytest.approx(sum(abs(sum(each)) for each in bins.values()) / n)
 
 
-def test_the_threshold_of_the_decoder_for_f_is_half_of_the_f_that_it_reaches(tmp_path):
-    nlp = spacy.blank("xx")
-    pipe = nlp.add_pipe("bcrf_ner", config={"model": {**NER_MODEL, "decoder": "f"}})
-    examples = make_examples(nlp, noisy_docs(nlp, 1600))
-    nlp.initialize(lambda: examples)
-    learn(nlp, examples, 2)
+def test_the_threshold_of_the_decoder_for_f_is_half_of_the_f_that_it_reaches(
+    decoded_for_f, tmp_path
+):
+    nlp, pipe, examples = decoded_for_f
     held_out = [examples[i] for i in pipe._held_out.find(examples)]
     f = nlp.evaluate(make_examples(nlp, [eg.reference for eg in held_out]))["ents_f"]
     assert pipe.threshold == pytest.approx(f / 2, abs=0.02)
@@ -228,12 +232,8 @@ def test_the_threshold_of_the_decoder_for_f_is_half_of_the_f_that_it_reaches(tmp
     assert loaded.threshold == 0
 
 
-def test_an_assigned_threshold_stays_beside_the_fitted_temperature():
-    nlp = spacy.blank("xx")
-    pipe = nlp.add_pipe("bcrf_ner", config={"model": {**NER_MODEL, "decoder": "f"}})
-    examples = make_examples(nlp, noisy_docs(nlp, 1600))
-    nlp.initialize(lambda: examples)
-    learn(nlp, examples, 2)
+def test_an_assigned_threshold_stays_beside_the_fitted_temperature(decoded_for_f):
+    nlp, pipe, _ = decoded_for_f
     pipe.threshold = 0.9
     assert pipe.temperature != 1
     nlp("a1 b2")
@@ -241,12 +241,8 @@ def test_an_assigned_threshold_stays_beside_the_fitted_temperature():
     assert pipe.threshold == 0.9
 
 
-def test_calibrate_fits_the_threshold_of_the_decoder_for_f():
-    nlp = spacy.blank("xx")
-    pipe = nlp.add_pipe("bcrf_ner", config={"model": {**NER_MODEL, "decoder": "f"}})
-    examples = make_examples(nlp, noisy_docs(nlp, 1600))
-    nlp.initialize(lambda: examples)
-    learn(nlp, examples, 2)
+def test_calibrate_fits_the_threshold_of_the_decoder_for_f(decoded_for_f):
+    nlp, pipe, _ = decoded_for_f
     new = noisy_docs(nlp, 1000, seed=7)
     pipe.set_decoder("viterbi")
     best = calibrate(nlp, new)
