@@ -41,7 +41,7 @@ def test_it_writes_a_line_for_each_span(here):
     assert "no label 'NAME'; expected one of X, or a map from it (--labels)" in result.stderr
     result = command("verify")("other.jsonl", "model", "-o", "o.jsonl", "--labels", "NAME=X,DAY=O")
     (line,) = (here / "o.jsonl").read_text().splitlines()
-    assert json.loads(line)["label"] == "X" and "drops 1 spans" in result.stdout + result.stderr
+    assert json.loads(line)["label"] == "X" and "drops 1 span\n" in result.stdout + result.stderr
     # Once, the error did not name the file.
     for text in ("", '{"text": "a", "spans": []}'):
         (here / "empty.jsonl").write_text(text)
