@@ -46,9 +46,14 @@ def main() -> None:
 
 
 def render(template: str) -> str:
-    """Return a page."""
+    """Return a page. It says the origin of several tables of one benchmark at the first."""
     pages = Environment(loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined)
-    return pages.get_template(template).render(table=table, caption=caption) + "\n"
+    page = pages.get_template(template).render(table=table, caption=caption) + "\n"
+    for path in RESULTS.glob("*.json"):
+        origin = find_origin(read_results(path.stem))
+        start, first, rest = page.partition(origin)
+        page = start + first + rest.replace(origin, "Machine and command as above.*")
+    return page
 
 
 def read_results(name: str) -> dict[str, Any]:
@@ -100,8 +105,12 @@ def caption(name: str, title: str | None = None, is_whole: bool = False, *more: 
     notes = [chosen["notes"], *more]
     notes += [f"rows: `benchmarks/results/{name}.json`"] * (not is_whole)
     said = "; ".join(filter(None, notes))
-    origin = f"{found['machine']}; {found['commit']}.* `{found['command']}`"
-    return f"*{chosen['title']}.{f' {said}.' if said else ''} {origin}"
+    return f"*{chosen['title']}.{f' {said}.' if said else ''} {find_origin(found)}"
+
+
+def find_origin(found: dict[str, Any]) -> str:
+    """Return the machine, commit and command of a benchmark."""
+    return f"{found['machine']}; {found['commit']}.* `{found['command']}`"
 
 
 # Plots
