@@ -56,7 +56,7 @@ def test_a_span_that_cuts_a_token(folder):
     result = run("cut.jsonl", "out.spacy")
     assert result.stderr == f"{problem}\n"
     assert result.stdout == (
-        "out.spacy: 2 records read = 2 in 2 docs; 2 spans = 1 entities + 1 left out (1 cut tokens);"
+        "out.spacy: 2 records read = 2 in 2 docs; 2 spans = 1 entity + 1 left out (1 cut tokens);"
         " 8 tokens, 1 of them without entity annotation\n"
     )
     result = run("cut.jsonl", "new.spacy", "--strict", exit_code=1)
