@@ -196,12 +196,20 @@ def find_private_spans(labeler: Any, batch: list[Doc], promise: Control) -> Iter
         yield found, inside
 
 
-def replace_spans(doc: Doc, spans: list[Region], inside: NDArray, replacer: Replacer) -> Redacted:
-    """Return a document without found spans and repeats. inside: (n,), see `find_private_spans`."""
-    text = doc.text
+def replace_spans(
+    doc: Doc,
+    spans: list[Region],
+    inside: NDArray,
+    replacer: Replacer,
+    text: str | None = None,
+) -> Redacted:
+    """Return a document without found spans and repeats. inside: (n,), see `find_private_spans`.
+
+    text: of the document, which takes time to join.
+    """
+    text = doc.text if text is None else text
     replacer.begin(text)
-    words = Words.of(doc, text)
-    regions, strings = merge_repeats(words, spans, inside) if spans else ([], [])
+    regions, strings = merge_repeats(Words.of(doc, text), spans, inside) if spans else ([], [])
     regions = add_literals(text, regions, replacer)
     if not regions:
         return Redacted(text, [], [], [])
@@ -219,7 +227,7 @@ def replace_texts(
     """
     if document.is_plain:
         ((doc, (spans, inside)),) = found
-        return replace_spans(doc, spans, inside, replacer)
+        return replace_spans(doc, spans, inside, replacer, document.text)
     text = document.text
     replacer.begin(text)
     every, regions = list[Region](), list[Region]()
