@@ -17,7 +17,7 @@ const STRIP = new RegExp(`^[${WHITE}]+|[${WHITE}]+$`, "g");
 const RUNS = new RegExp(`[^${WHITE}]+[${WHITE}]?|[${WHITE}]+`, "gu");
 const PLAIN = /^(?!.* {2})[\x21-\x7e ]*$/; // printable ASCII whose blanks are single
 
-// Return a letter, or what is none as it is. The folded text has no accents.
+// Return the letter, without an accent of HTML, or the unit itself if it has none.
 function decode([unit, u, x, hexadecimal, decimal, letter, bytes]) {
   if (letter) return letter;
   if (bytes) {

@@ -186,7 +186,7 @@ def _fold_text(text: str) -> tuple[str, Sequence[int]]:
 
 
 def _decode(match: re.Match[str]) -> str:
-    """Return a letter, or what is none as it is. The folded text has no accents."""
+    """Return the letter, without an accent of HTML, or the unit itself if it has none."""
     *hexadecimal, decimal, letter, encoded = match.groups()
     if letter:
         return str(letter)

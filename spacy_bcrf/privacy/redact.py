@@ -205,7 +205,7 @@ def replace_spans(
 ) -> Redacted:
     """Return a document without found spans and repeats. inside: (n,), see `find_private_spans`.
 
-    text: of the document, which takes time to join.
+    text: the joined tokens, if they are known.
     """
     text = doc.text if text is None else text
     replacer.begin(text)

@@ -490,6 +490,32 @@ def test_numbered_placeholders_of_a_format_are_undone(nlp):
         assert back == source or (kind == ".md" and parse_markdown(back) == parse_markdown(source))
 
 
+def read_page(source):
+    page = Structure(source)
+    return page.tags, page.texts, page.values
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "parse"),
+    [
+        (
+            ".json",
+            lambda rng: json.dumps(make_json(rng)),
+            lambda text: [*flatten(json.loads(text))],
+        ),
+        (".html", make_html, read_page),
+        (".md", make_markdown, parse_markdown),
+    ],
+)
+def test_undone_documents_have_the_same_texts(nlp, kind, make, parse):
+    """Escapes may differ, such as `&#32;`."""
+    rng = random.Random(5)
+    for _ in range(40):
+        source, vault = make(rng), Vault(["PER"])
+        new = read(nlp, source, kind, style="numbered", vault=vault)
+        assert parse(restore(new, vault, kind).text) == parse(source)
+
+
 def test_numbers_are_numbers_again(nlp):
     """Also a number of which a part was found, and the same digits as a string."""
     vault = Vault(["PER"])
