@@ -99,11 +99,16 @@ class Pieces:
     def _stamp(self) -> str:
         """Return the date of a mail."""
         d, m, y = self._n(1, 28), self._n(0, 11), self._n(1998, 2026)
-        time = f"{self._n(0, 23):02}:{self._n(0, 59):02}"
+        time = f"{self._n(0, 23):02}:{self._n(0, 59):02}{self._maybe(f':{self._n(0, 59):02}', 0.2)}"
+        # Programs break lines within a date.
+        gap = self._pick(" ", " ", " ", " ", " \n", "\n", "\n\t")
+        half = f"{time}{self._pick(' ', ' ', ' ', '', gap)}{self._pick('AM', 'PM')}"
+        half += self._maybe(self._pick(" CDT", " CST", " EST", " PST"), 0.1)
         forms = (
             f"{self._pick(*DAYS)}, {d} {MONTHS[m]} {y} {time}:{self._n(0, 59):02}",
-            f"{m + 1:02}/{d:02}/{y} {time} {self._pick('AM', 'PM')}",
-            f"{LONG_MONTHS[m]} {d}, {y} {time} {self._pick('AM', 'PM')}",
+            f"{m + 1:02}/{d:02}/{y}{gap}{half}",
+            f"{m + 1}/{d}/{y % 100:02}{gap}{half}",
+            f"{LONG_MONTHS[m]} {d}, {y}{gap}{half}",
             f"{y}-{m + 1:02}-{d:02} {time}",
         )
         stamp = self._pick(*forms)

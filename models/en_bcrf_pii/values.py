@@ -30,6 +30,7 @@ WORDS: dict[str, list[str]] = {
 }
 PINYIN, GIVEN, SURNAMES = WORDS["pinyin"], WORDS["first names"], WORDS["last names"]
 KINDS_OF_COMPANY, WORDS_OF_COMPANY = WORDS["kinds of company"], WORDS["words of company"]
+RANKS, FIELDS = WORDS["ranks"], WORDS["fields"]
 NATIONS = Path(__file__).with_name("nations.txt").read_text("utf8").split()
 
 
@@ -95,7 +96,11 @@ class Values:
         return self._choose(NATIONS)
 
     def job(self) -> str:
-        return self._fakers[0].job()
+        rank, field = self._choose(RANKS), self._choose(FIELDS)
+        forms = (f"{rank} {field}", f"{field} {rank}", f"{rank}, {field}", f"{rank} of {field}")
+        person = f"Assistant to {self._any().first_name()} {self._any().last_name()}"
+        faker = self._fakers[0].job()
+        return self._choose((faker, faker, faker, rank, *forms, person))
 
     def company(self) -> str:
         kind, word, name = (
