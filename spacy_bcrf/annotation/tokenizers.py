@@ -245,10 +245,22 @@ def cluster_pattern(word: str = "") -> re.Pattern[str]:
 def part_pattern() -> re.Pattern[str]:
     """Return a pattern with two groups: a part of a token, and its trailing space.
 
-    A part is a run of letters with their marks, a run of digits, or as in `cluster_pattern`.
+    A part is a run of letters with their marks, a run of digits, or as in `cluster_pattern`. A
+    capital begins a part, except behind another capital.
     """
     joined = f"{_joining()}*"
-    return cluster_pattern(rf"(?:[^\W\d_]{joined})+|(?:\d{joined})+|")
+    capital, small = f"[{_capitals()}]{joined}", rf"(?![{_capitals()}])[^\W\d_]{joined}"
+    return cluster_pattern(rf"(?:{capital})+(?:{small})*|(?:{small})+|(?:\d{joined})+|")
+
+
+@cache
+def _capitals() -> str:
+    """Return the inside of a character set of all capitals in the basic plane."""
+    codes = [code for code in range(0x10000) if chr(code).isupper() or chr(code).istitle()]
+    known = {*codes}
+    starts = [code for code in codes if code - 1 not in known]
+    ends = [code for code in codes if code + 1 not in known]
+    return _set_of(zip(starts, ends, strict=True))
 
 
 def make_pattern_tokenizer(pattern: str) -> Callable[[Language], "PatternTokenizer"]:
@@ -315,8 +327,9 @@ def _of_language(nlp: Language) -> Callable[[Language], Callable[[str], Doc]]:
 class SplitTokenizer(DummyTokenizer):
     """Tokenizer that splits the tokens of another one, so that annotated characters fit.
 
-    A token is a run of letters, a run of digits, or one other character. So `nhc-150679` and `H.`,
-    which are tokens of spaCy, become three and two. `doc.text` always equals the input text.
+    A token is a run of letters, a run of digits, or one other character, and a capital behind a
+    small letter begins a token. So `nhc-150679`, `H.` and `#MarriedLife`, which are tokens of
+    spaCy, become three, two and three. `doc.text` always equals the input text.
 
     tokenizer: the other one, whose rules may be changed. It is saved with the pipeline.
     """

@@ -37,6 +37,8 @@ def words(doc: Doc) -> list[str]:
         ("3F.", ["3", "F", "."]),
         ("x_y @z...", ["x", "_", "y", "@", "z", ".", ".", "."]),
         ("e\u0301te\u0301-क्षि", ["e\u0301te\u0301", "-", "क्षि"]),
+        ("#MarriedLife", ["#", "Married", "Life"]),
+        ("ABCd ÁlvarezÑu\u0301 e\u0301Te", ["ABCd", "Álvarez", "Ñu\u0301", "e\u0301", "Te"]),
         ("X\n\nY  z", ["X", "\n\n", "Y", " ", "z"]),
         ("", []),
     ],

@@ -145,6 +145,7 @@ def test_no_span_cuts_tokens(tmp_path: Path, lang: str) -> None:
 CORPORA = [
     ("es", "meddocan/dev.tar.xz", "split"),
     ("en", "pii/lifebench/dev.jsonl.gz", "split"),
+    ("en", "pii/panorama-151/all.jsonl.gz", "split"),
     ("de", "ud-german-gsd/de_gsd-ud-dev.conllu", "split"),
     ("da", "pii/dab-da/all.jsonl.gz", "language"),
     ("fr", "ud-french-sequoia/fr_sequoia-ud-train.conllu.xz", "language"),
