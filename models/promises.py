@@ -103,7 +103,8 @@ def control(nlp: Language, held_out: HeldOut, covered: Sequence[float]) -> None:
     with CONFIDENCE together.
     """
     nlp.meta["promises"], nlp.meta["promised_on"] = {}, {}
-    names = ["covered", *(f"covered {value}" for value in covered[1:])]
+    # spaCy's JSON reads 0.95 as 0.9500000000000001.
+    names = ["covered", *(f"covered {value:g}" for value in covered[1:])]
     all_promises = PROMISES | {
         name: ("recall", value, Loss(covered=True))
         for name, value in zip(names, covered, strict=True)

@@ -135,6 +135,13 @@ class Pieces:
         )
         return f"⟦ID|{self._pick(*forms)}⟧"
 
+    def _ids(self) -> str:
+        """Return a list of ids of one form."""
+        sign, year = self._pick("/", "/", "-", " "), self._n(60, 99)
+        forms = [f"{self._n(100, 99999)}{sign}{min(99, year + i)}" for i in range(self._n(2, 6))]
+        *before, last = [f"⟦ID|{form}⟧" for form in forms]
+        return f"{', '.join(before)} {self._pick('and', 'and', 'or', '&')} {last}"
+
     def _phone(self) -> str:
         return f"⟦PHONE_NUMBER|{self._v.phone()}⟧"
 
@@ -226,6 +233,7 @@ class Pieces:
                 f"My {self._pick('husband', 'wife', 'brother', 'boss', 'son', 'daughter')} {p()} was there."
             ),
             lambda: f"Payment to account {self._id()}, policy {self._id()}.",
+            lambda: f"{self._pick('See', 'Cases', 'Files nos.', 'Applications')} {self._ids()}.",
             lambda: f"Passengers to {self._city()} change in {self._city()}.",
             lambda: f"thanks {self._user()}!",
             lambda: f"{p()}, {self._age()}, is {self._nation()}.",
