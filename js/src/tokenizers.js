@@ -6,7 +6,7 @@
 import { isSpace, isSpaceAt } from "./characters.js";
 
 const MOST_WORDS = 20000, LONGEST = 200; // of the texts whose words are kept
-const PLAIN = /^(?:[a-z]+|[0-9]+)$/i; // the most frequent tokens, which have one part
+const PLAIN = /^(?:[A-Z]*[a-z]*|[0-9]+)$/; // the most frequent tokens, which have one part
 
 export class Tokenizer {
   constructor(stages, characters) {
