@@ -21,11 +21,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import spacy
 from spacy.tokens import Doc
 
 from bcrf.io.text import find_file, open_decompressed
 from spacy_bcrf.annotation.identifiers import Identifiers
+from spacy_bcrf.corpora.tokenization import make_blank
 from spacy_bcrf.readers.doc_files import write_all
 
 from .documents import Document, make_doc, parse_markup, read_json_lines
@@ -140,8 +140,7 @@ class Writer:
 
     def __init__(self, output: Path, values: Values) -> None:
         self.output, self._values, self._finder = output, values, Identifiers()
-        split = {"@tokenizers": "spacy-bcrf.SplitTokenizer.v1"}
-        self._nlp = spacy.blank("en", config={"nlp": {"tokenizer": split}})
+        self._nlp = make_blank("en", "capitals")
         self._held_out: list[Doc] = []
         self._kinds: dict[str, list[Doc]] = {}
 

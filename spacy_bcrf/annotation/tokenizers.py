@@ -242,13 +242,15 @@ def cluster_pattern(word: str = "") -> re.Pattern[str]:
 
 
 @cache
-def part_pattern() -> re.Pattern[str]:
+def part_pattern(capitals: bool = False) -> re.Pattern[str]:
     """Return a pattern with two groups: a part of a token, and its trailing space.
 
-    A part is a run of letters with their marks, a run of digits, or as in `cluster_pattern`. A
-    capital begins a part, except behind another capital.
+    A part is a run of letters with their marks, a run of digits, or as in `cluster_pattern`.
+    capitals: whether a capital begins a part, except behind another capital.
     """
     joined = f"{_joining()}*"
+    if not capitals:
+        return cluster_pattern(rf"(?:[^\W\d_]{joined})+|(?:\d{joined})+|")
     capital, small = f"[{_capitals()}]{joined}", rf"(?![{_capitals()}])[^\W\d_]{joined}"
     return cluster_pattern(rf"(?:{capital})+(?:{small})*|(?:{small})+|(?:\d{joined})+|")
 
@@ -299,11 +301,12 @@ class PatternTokenizer(DummyTokenizer):
 
 def make_split_tokenizer(
     tokenizer: Callable[[Language], Callable[[str], Doc]] | None = None,
+    capitals: bool = False,
 ) -> Callable[[Language], "SplitTokenizer"]:
     """`spacy-bcrf.SplitTokenizer.v1`: tokens of another tokenizer, split by kinds of characters.
 
     tokenizer: makes the other one, by default the language's. ValueError for one of another
-    language.
+    language. capitals: see `SplitTokenizer`.
     """
 
     def make(nlp: Language) -> SplitTokenizer:
@@ -313,7 +316,7 @@ def make_split_tokenizer(
                 f"[nlp.tokenizer] the tokenizer of {'.'.join(module)} is for another language than "
                 f"the pipeline's, {nlp.lang!r}; expected one of this language, or null for its own"
             )
-        return SplitTokenizer(nlp.vocab, (tokenizer or _of_language(nlp))(nlp))
+        return SplitTokenizer(nlp.vocab, (tokenizer or _of_language(nlp))(nlp), capitals)
 
     return make
 
@@ -327,16 +330,16 @@ def _of_language(nlp: Language) -> Callable[[Language], Callable[[str], Doc]]:
 class SplitTokenizer(DummyTokenizer):
     """Tokenizer that splits the tokens of another one, so that annotated characters fit.
 
-    A token is a run of letters, a run of digits, or one other character, and a capital behind a
-    small letter begins a token. So `nhc-150679`, `H.` and `#MarriedLife`, which are tokens of
-    spaCy, become three, two and three. `doc.text` always equals the input text.
+    A token is a run of letters, a run of digits, or one other character. So `nhc-150679` and `H.`,
+    which are tokens of spaCy, become three and two. `doc.text` always equals the input text.
 
-    tokenizer: the other one, whose rules may be changed. It is saved with the pipeline.
+    tokenizer: the other one, whose rules may be changed. It is saved with the pipeline. capitals:
+    whether a capital behind a small letter begins a token too, as in `#MarriedLife`.
     """
 
-    def __init__(self, vocab: Vocab, tokenizer: Any) -> None:
-        self.vocab, self.tokenizer = vocab, tokenizer
-        self._parts = _Parts(vocab)
+    def __init__(self, vocab: Vocab, tokenizer: Any, capitals: bool = False) -> None:
+        self.vocab, self.tokenizer, self.capitals = vocab, tokenizer, capitals
+        self._parts = _Parts(vocab, capitals)
         for name in {"initialize", "memory_zone"}.intersection(dir(tokenizer)):
             setattr(self, name, getattr(tokenizer, name))
 
@@ -390,12 +393,12 @@ class _Parts(dict[int, tuple[list[int], list[bool]] | None]):
     tokens, and none of a memory zone, which forgets its strings.
     """
 
-    def __init__(self, vocab: Vocab) -> None:
-        self._vocab = vocab
+    def __init__(self, vocab: Vocab, capitals: bool) -> None:
+        self._vocab, self._capitals = vocab, capitals
 
     def __missing__(self, token: int) -> tuple[list[int], list[bool]] | None:
         strings = self._vocab.strings
-        words, spaces = _split(part_pattern(), strings[token])
+        words, spaces = _split(part_pattern(self._capitals), strings[token])
         if spaces[-1]:
             words, spaces = [*words, " "], [*spaces[:-1], False, False]
         found = (list(map(strings.add, words)), spaces[:-1]) if len(words) > 1 else None
@@ -403,17 +406,17 @@ class _Parts(dict[int, tuple[list[int], list[bool]] | None]):
             self[token] = found
         return found
 
-    def __reduce__(self) -> tuple[type["_Parts"], tuple[Vocab]]:
-        return _Parts, (self._vocab,)
+    def __reduce__(self) -> tuple[type["_Parts"], tuple[Vocab, bool]]:
+        return _Parts, (self._vocab, self._capitals)
 
 
-def fits_parts(doc: Doc, start: int, end: int) -> bool:
+def fits_parts(doc: Doc, start: int, end: int, capitals: bool = False) -> bool:
     """Whether `SplitTokenizer` would split tokens where characters of a document start and end."""
     touched = doc.char_span(start, end, alignment_mode="expand")
     bounds = {
         token.idx + offset
         for token in touched or ()
-        for part in part_pattern().finditer(token.text)
+        for part in part_pattern(capitals).finditer(token.text)
         for offset in part.span(1)
     }
     return bounds >= {start, end}

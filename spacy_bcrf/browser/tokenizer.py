@@ -17,7 +17,10 @@ def describe_tokenizer(tokenizer: Any) -> list[tuple[str, dict[str, Any]]]:
     """Return the stages of a tokenizer. ValueError for a kind that a browser cannot run."""
     if type(tokenizer) is tokenizers.SplitTokenizer:
         before = describe_tokenizer(tokenizer.tokenizer)
-        return [*before, ("parts", _parts("parts", tokenizers.part_pattern(), of_tokens=True))]
+        return [
+            *before,
+            ("parts", _parts("parts", tokenizers.part_pattern(tokenizer.capitals), of_tokens=True)),
+        ]
     if type(tokenizer) is tokenizers.CharTokenizer:
         return [("parts", _parts("clusters", tokenizers.cluster_pattern()))]
     if type(tokenizer) is tokenizers.PatternTokenizer:

@@ -102,7 +102,7 @@ def convert_cli(
         timeout=timeout,
         report=report_above_bars,
     )
-    if counts.fit.chosen == counts.tokenizer == "split":
+    if counts.fit.chosen == counts.tokenizer != "language":
         typer.echo(counts.fit.describe(lang))
     typer.echo(f"{output}: {counts}")
     return spacy_command("bcrf", "debug", output)

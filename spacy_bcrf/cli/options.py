@@ -37,7 +37,7 @@ Tokenizer = Annotated[
     TokenizerChoice,
     Opt(
         help="Of texts: the language's; split: its tokens in letters, digits, single other "
-        "characters; auto: split if it keeps spans that cut tokens"
+        "characters; capitals: also before capitals; auto: the least that keeps spans whole"
     ),
 ]
 CutSpans = Annotated[

@@ -297,7 +297,8 @@ class _Conversion:
             )
         counts.tokenizer, self.cut.spans = nlp.tokenizer, counts.spans
         if self.cut.chosen != nlp.tokenizer == "language":
-            reading.report(f"{self.cut.describe(nlp.lang)} (`convert --tokenizer split`)")
+            choice = f"`convert --tokenizer {self.cut.chosen}`"
+            reading.report(f"{self.cut.describe(nlp.lang)} ({choice})")
         if tags.n_tags:
             counts.scheme, counts.repaired = tags.scheme, tags.n_repaired
             counts.assumed_outside = tags.n_assumed_outside

@@ -113,9 +113,11 @@ def restore_parquet(path: Path, target: Path, vault: Vault) -> Restored:
 
 
 def check_vault(folder: Path, vault: Vault) -> None:
-    """Raise ValueError if `redact` wrote a folder with another vault."""
-    if (path := folder / VAULT_ID).exists():
-        vault.check(path.read_text("utf8").strip(), str(folder))
+    """Raise ValueError if `redact` wrote a folder, or one that it is in, with another vault."""
+    whole = folder.resolve()
+    for path in (one / VAULT_ID for one in (whole, *whole.parents)):
+        if path.exists():
+            return vault.check(path.read_text("utf-8-sig").strip(), str(path.parent))
 
 
 def _restore_markdown(document: Document, vault: Vault) -> Restored:

@@ -12,7 +12,7 @@ from thinc.api import Config
 
 from bcrf.chain.potentials import counted, shorten
 from spacy_bcrf.corpora.inspection import Inspection
-from spacy_bcrf.corpora.tokenization import SPLIT, TokenizerName
+from spacy_bcrf.corpora.tokenization import CONFIGS, TokenizerName
 from spacy_bcrf.layers.decoding import F
 from spacy_bcrf.pipeline.factories import LINEAR_CHAIN, NER_MODEL, TAGGER_MODEL
 from spacy_bcrf.pipeline.held_out import SMALLEST
@@ -156,7 +156,7 @@ def make_first_config(
 def _choose_tokenizer(tokenizer: TokenizerName, pipes: Sequence[str]) -> dict[str, Any]:
     if "segmenter" in pipes:
         return {"tokenizer": _CHARACTERS}
-    return {"tokenizer": SPLIT} if tokenizer == "split" else {}
+    return CONFIGS[tokenizer]
 
 
 def _fill(config: Config) -> Config:
@@ -262,7 +262,7 @@ def _make_model(
     tokenizer: TokenizerName,
 ) -> dict[str, Any]:
     chain: dict[str, Any] = dict(MODELS[name])
-    if tokenizer == "split" and chain["templates"] == "social":
+    if tokenizer != "language" and chain["templates"] == "social":
         chain["templates"] = "split"
     if clusters:
         chain |= {"templates": f"{chain['templates']}-brown", "clusters": {"brown": str(clusters)}}

@@ -112,7 +112,7 @@ def init(
         if not pipes or "ner" in pipes:
             _check_labels(found, paths)
         choices["paths"] = {name: str(path) for name, path in paths.items()}
-        choices["tokenizer"] = "split" if parts.tokenizer == "split" else "language"
+        choices["tokenizer"] = "language" if parts.tokenizer == "auto" else parts.tokenizer
         if clusters == "brown":
             clusters = output.parent / "clusters.tsv"
             parts.written.append(_make_clusters(clusters, raw, lang, choices["tokenizer"]))
@@ -122,7 +122,7 @@ def init(
         )
         if transformer is not None and Path(transformer).is_dir():
             reasons.append(_estimate_time(config, paths["train"]))
-        if parts.fit.chosen == "split":
+        if parts.fit.chosen != "language":
             reasons.insert(0, f"tokenizer: {parts.fit.describe(lang)}, which the config has")
         with replacing(output) as part:
             config.to_disk(part, interpolate=False)

@@ -137,7 +137,7 @@ class TrainDev(AbstractContextManager):
     def _match(self, names: Mapping[str, Sequence[str]]) -> Path:
         """Write the texts with the names in them as partial annotation."""
         output = self._claim("train.spacy")
-        nlp = make_blank(self.lang, "split" if self.tokenizer == "split" else "language")
+        nlp = make_blank(self.lang, "language" if self.tokenizer == "auto" else self.tokenizer)
         texts = chain.from_iterable(read_text_docs(path, nlp, self.report) for path in self.train)
         docs = list(match_names(texts, names, nlp))
         n_found = sum(len(doc.ents) for doc in docs)

@@ -12,6 +12,7 @@ from spacy.tokens import Doc
 from spacy.util import DummyTokenizer
 
 from spacy_bcrf.annotation.tokenizers import SplitTokenizer, make_split_tokenizer
+from spacy_bcrf.corpora.tokenization import make_blank
 
 NAME = "spacy-bcrf.SplitTokenizer.v1"
 CONFIG = {"nlp": {"tokenizer": {"@tokenizers": NAME}}}
@@ -37,14 +38,25 @@ def words(doc: Doc) -> list[str]:
         ("3F.", ["3", "F", "."]),
         ("x_y @z...", ["x", "_", "y", "@", "z", ".", ".", "."]),
         ("e\u0301te\u0301-क्षि", ["e\u0301te\u0301", "-", "क्षि"]),
-        ("#MarriedLife", ["#", "Married", "Life"]),
-        ("ABCd ÁlvarezÑu\u0301 e\u0301Te", ["ABCd", "Álvarez", "Ñu\u0301", "e\u0301", "Te"]),
         ("X\n\nY  z", ["X", "\n\n", "Y", " ", "z"]),
         ("", []),
     ],
 )
 def test_tokens_are_letters_or_digits_or_single_signs(text: str, expected: list[str]) -> None:
     assert words(make("es")(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("#MarriedLife", ["#", "Married", "Life"]),
+        ("ABCd ÁlvarezÑu\u0301 e\u0301Te", ["ABCd", "Álvarez", "Ñu\u0301", "e\u0301", "Te"]),
+    ],
+)
+def test_a_capital_begins_a_token(text: str, expected: list[str]) -> None:
+    nlp = make_blank("es", "capitals")
+    again = spacy.blank("es", config=nlp.config).from_bytes(nlp.to_bytes())
+    assert words(nlp(text)) == words(again(text)) == expected
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=12).map("".join) | st.text(max_size=8))

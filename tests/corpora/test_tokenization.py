@@ -11,7 +11,13 @@ from spacy.vocab import Vocab
 from spacy_bcrf.annotation.misaligned import find_misaligned
 from spacy_bcrf.annotation.token_differences import TokenDifferences
 from spacy_bcrf.corpora.convert import convert
-from spacy_bcrf.corpora.tokenization import LEAST_SHARE, TokenFit, make_blank, match_tokens
+from spacy_bcrf.corpora.tokenization import (
+    LEAST_SHARE,
+    MOST_CUT,
+    TokenFit,
+    make_blank,
+    match_tokens,
+)
 from spacy_bcrf.readers.doc_files import read_docs
 
 TEXTS = [
@@ -116,17 +122,23 @@ def test_the_least_share_decides() -> None:
         fit = TokenFit()
         fit.add(doc, [(0, 1, "SEX"), *[(3, 6, "PER")] * (n - 1)])
         assert (fit.spans, fit.cut, fit.kept, fit.chosen) == (n, 1, 1, chosen)
+    words = make_blank("en")("#HappyLife, H.")
+    for n, choice in ((int(0.8 / MOST_CUT), "capitals"), (int(2 / MOST_CUT), "split")):
+        fit = TokenFit()
+        fit.add(words, [(6, 10, "X"), *[(12, 13, "Y")] * (n - 1)])
+        assert (fit.kept, fit.capitals, fit.chosen) == (n - 1, 1, choice)
     assert TokenFit().chosen == "language"
 
 
 def test_an_unknown_tokenizer_is_named() -> None:
-    with pytest.raises(ValueError, match="tokenizer 'x': expected language or split"):
+    with pytest.raises(ValueError, match="tokenizer 'x': expected language, split, capitals"):
         make_blank("es", "x")  # type: ignore[arg-type]
 
 
 def test_documents_show_their_tokenizer() -> None:
     texts = [text for text, _ in TEXTS]
-    for name in ("language", "split"):
+    texts.append("#HappyLife")
+    for name in ("language", "split", "capitals"):
         assert match_tokens(list(map(make_blank("es", name), texts)), "es") == name  # type: ignore[arg-type]
     others = list(map(spacy.blank("en"), texts))
     assert match_tokens(others, "es") == "language"

@@ -145,7 +145,7 @@ def test_no_span_cuts_tokens(tmp_path: Path, lang: str) -> None:
 CORPORA = [
     ("es", "meddocan/dev.tar.xz", "split"),
     ("en", "pii/lifebench/dev.jsonl.gz", "split"),
-    ("en", "pii/panorama-151/all.jsonl.gz", "split"),
+    ("en", "pii/panorama-151/all.jsonl.gz", "capitals"),
     ("de", "ud-german-gsd/de_gsd-ud-dev.conllu", "split"),
     ("da", "pii/dab-da/all.jsonl.gz", "language"),
     ("fr", "ud-french-sequoia/fr_sequoia-ud-train.conllu.xz", "language"),
@@ -193,7 +193,7 @@ def test_spans_of_corpora(corpora: Path, tmp_path: Path, lang: str, name: str, c
     except ImportError as error:
         pytest.skip(str(error))
     texts = read_spans(corpora / name, tmp_path)
-    doors = DOORS if chosen == "split" else DOORS[:1]
+    doors = DOORS[:1] if chosen == "language" else DOORS
     found = {convert_texts(door, texts[:MOST], tmp_path, lang) for door in doors}
     assert len(found) == 1, "a format changes how many spans cut tokens"
     spans, cut, still_cut, tokenizer = convert_texts(json_lines, texts, tmp_path, lang)
@@ -210,4 +210,6 @@ def convert_texts(
     """Return numbers of spans, and of those that cut tokens of two tokenizers, and the choice."""
     files = write_texts(door, texts, folder)
     counts = convert(files, folder / "out.spacy", lang=lang, tokenizer="auto")
-    return counts.fit.spans, counts.fit.cut, counts.fit.cut - counts.fit.kept, counts.tokenizer
+    fit = counts.fit
+    still_cut = fit.cut - fit.kept - fit.capitals * (counts.tokenizer == "capitals")
+    return fit.spans, fit.cut, still_cut, counts.tokenizer
