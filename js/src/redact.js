@@ -6,30 +6,11 @@ const MIN_POOLED = 0.1; // smallest pooled probability of a string whose occurre
 const MOST_KNOWN = 1 << 16; // folded characters
 const ESCAPE = /\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|[nrtbf])|%[0-9a-f]{2}/g; // what stands before a word in JSON, code and URLs
 const LONGEST_ESCAPE = 6;
-// Letters as JSON, code, HTML, URLs and mails write them, the last two as bytes of UTF-8.
-const ENCODED = new RegExp(
-  "\\\\u([0-9a-f]{4})|\\\\x([0-9a-f]{2})|&#x([0-9a-f]{1,6});|&#([0-9]{1,7});|&([a-z])(?:acute|caron|cedil|circ|grave|ring|tilde|uml);" +
-  "|((?:%[c-f][0-9a-f])(?:%[89ab][0-9a-f]){1,3}|(?:=[c-f][0-9a-f])(?:=[89ab][0-9a-f]){1,3})", "gi");
-const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const SHORTEST_GLUED = 6; // letters of words that nothing separates
 export const STYLES = ["label", "mask", "numbered"];
 const STRIP = new RegExp(`^[${WHITE}]+|[${WHITE}]+$`, "g");
 const RUNS = new RegExp(`[^${WHITE}]+[${WHITE}]?|[${WHITE}]+`, "gu");
 const PLAIN = /^(?!.* {2})[\x21-\x7e ]*$/; // printable ASCII whose blanks are single
-
-// Return the letter, without an accent of HTML, or the unit itself if it has none.
-function decode([unit, u, x, hexadecimal, decimal, letter, bytes]) {
-  if (letter) return letter;
-  if (bytes) {
-    try {
-      return UTF8.decode(Uint8Array.from(bytes.slice(1).split(/[%=]/), (byte) => parseInt(byte, 16)));
-    } catch {
-      return unit;
-    }
-  }
-  const code = decimal ? +decimal : parseInt(u ?? x ?? hexadecimal, 16);
-  return code < 0x110000 && (code < 0xd800 || code > 0xdfff) ? String.fromCodePoint(code) : unit;
-}
 
 // Compares strings whatever their case, marks and invisible characters.
 export class Folding {
@@ -57,21 +38,6 @@ export class Folding {
   }
   // Return the folded text, and the place in the old text of each of its UTF-16 units.
   foldText(text) {
-    const places = [];
-    let plain = "", at = 0;
-    if (/[\\&%=]/.test(text)) for (const match of text.matchAll(ENCODED)) {
-      const letter = decode(match), { index } = match;
-      plain += text.slice(at, index) + letter;
-      for (; at < index; ++at) places.push(at);
-      for (let k = 0; k < letter.length; ++k) places.push(index);
-      at = index + match[0].length;
-    }
-    if (!at) return this.foldPlain(text);
-    for (let k = at; k <= text.length; ++k) places.push(k);
-    const { text: folded, offsets } = this.foldPlain(plain + text.slice(at));
-    return { text: folded, offsets: offsets ? offsets.map((k) => places[k]) : places };
-  }
-  foldPlain(text) {
     if (PLAIN.test(text)) return { text: text.toLowerCase(), offsets: null };
     const offsets = [];
     let folded = "";
@@ -158,23 +124,20 @@ class Folded {
 function* joinWords(name, c) {
   const words = name.replace(/\.+$/, "").split(/[ _.-]+/), isWord = (word) => /[^']/.test(word) && [...word].every((x) => x === "'" || c.of(x) & ALPHA);
   if (words.length < 2 || words.length > 4 || !words.every(isWord)) return;
-  const first = words[0], last = words.at(-1), initial = [...first][0];
-  for (const some of [words, [first, last], [initial, last], [last, first], [last, initial]]) {
+  for (const some of words.length > 2 ? [words, [words[0], words.at(-1)]] : [words]) {
     const lengths = some.map((word) => [...word].length), signs = ["_", ".", "-"];
-    if (lengths.reduce((a, b) => a + b) >= SHORTEST_GLUED) signs.push("");
-    if (some.at(-1) === last && lengths[0] > 1) signs.push(" ");
+    if (Math.min(...lengths) > 1) signs.push(" ", ...(lengths.reduce((a, b) => a + b) < SHORTEST_GLUED ? [] : [""]));
     for (const form of signs.map((sign) => some.join(sign))) if (form !== name) yield form;
   }
 }
 
 // Return the strings to replace: found ones, their forms and words, each with the label of the highest score.
-function findStrings({ text, words, starts }, sought, spans, folding) {
+function findStrings({ text, words, starts }, spans, folding) {
   const found = new Map(), forms = new Map(), parts = new Map(), c = folding.characters;
   for (const { start, end, label } of [...spans].sort((a, b) => a.score - b.score)) {
     const name = folding.foldName(text.slice(start, end));
     if (name) found.set(name, { text: name, label, isWord: false });
-    const count = (string) => sought.split(string).length;
-    if (name && count(name.split(" ").at(-1)) > count(name)) for (const form of joinWords(name, c)) forms.set(form, { text: form, label, isWord: false, name });
+    for (const form of joinWords(name, c)) forms.set(form, { text: form, label, isWord: false, name });
     for (let i = countBelow(starts, start); i < countBelow(starts, end); ++i) {
       const word = c.isLower(split(words[i])) ? "" : folding.foldName(words[i]);
       if ([...word].filter((x) => c.of(x) & ALNUM).length > 1) parts.set(word, { text: word, label, isWord: true });
@@ -234,7 +197,7 @@ export function restore(text, placeholders) {
 export function replaceSpans(doc, spans, inside, style, folding) {
   const { text, starts } = doc;
   if (!spans.length) return { text, spans: [], regions: [], left: [], placeholders: {} };
-  const folded = new Folded(text, folding), strings = findStrings(doc, folded.text, spans, folding), repeats = [];
+  const strings = findStrings(doc, spans, folding), folded = new Folded(text, folding), repeats = [];
   const places = new Map(), sums = new Map([[undefined, [0, 0]]]);
   for (const string of strings) {
     const found = occurrences(string, text, folded, folding.characters);

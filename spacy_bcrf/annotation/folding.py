@@ -1,10 +1,8 @@
 """Occurrences of strings in a text, whatever their case, marks, and invisible characters."""
 
 import re
-import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import lru_cache
 
 _DROPPED = ("Mn", "Cf")
@@ -26,14 +24,6 @@ UNIT = re.compile(f"{_LETTERS}+(?:[{_MARKS}]+{_LETTERS}*)*|\\d+|[{_UNSPACED}][{_
 # What stands before a word in JSON, code and URLs: backslash escapes and per cent encoding.
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|[nrtbf])|%[0-9a-f]{2}")
 _LONGEST_ESCAPE = 6
-# Letters as JSON, code, HTML, URLs and mails write them, the last two as bytes of UTF-8.
-_ENCODED = re.compile(
-    r"\\u([0-9a-f]{4})|\\x([0-9a-f]{2})|&#x([0-9a-f]{1,6});|&#([0-9]{1,7});"
-    r"|&([a-z])(?:acute|caron|cedil|circ|grave|ring|tilde|uml);"
-    r"|((?:%[c-f][0-9a-f])(?:%[89ab][0-9a-f]){1,3}|(?:=[c-f][0-9a-f])(?:=[89ab][0-9a-f]){1,3})",
-    re.IGNORECASE,
-)
-_SURROGATES = range(0xD800, 0xE000)
 _SHORTEST_GLUED = 6
 _PLURAL, _ENDING = re.compile("e?s"), re.compile("e?s$")
 
@@ -68,8 +58,7 @@ class Folded:
     """A text as strings are compared: compatibility forms, casefold, no marks, one blank.
 
     It is without nonspacing marks and format characters (Mn, Cf), so composed and decomposed
-    characters are equal. Encoded letters are decoded. offsets (M + 1): the place in the old text of
-    each character.
+    characters are equal. offsets (M + 1): the place in the old text of each character.
     """
 
     def __init__(self, text: str) -> None:
@@ -170,35 +159,6 @@ class StringIndex:
 
 
 def _fold_text(text: str) -> tuple[str, Sequence[int]]:
-    if not ("\\" in text or "&" in text or "%" in text or "=" in text):
-        return _fold_plain(text)
-    parts, places, at = list[str](), list[int](), 0
-    for match in _ENCODED.finditer(text):
-        start = match.start()
-        parts += [text[at:start], plain := _decode(match)]
-        places += [*range(at, start), *[start] * len(plain)]
-        at = match.end()
-    folded, offsets = _fold_plain("".join([*parts, text[at:]]))
-    if not at:
-        return folded, offsets
-    places += range(at, len(text) + 1)
-    return folded, [places[i] for i in offsets]
-
-
-def _decode(match: re.Match[str]) -> str:
-    """Return the letter, without an accent of HTML, or the unit itself if it has none."""
-    *hexadecimal, decimal, letter, encoded = match.groups()
-    if letter:
-        return str(letter)
-    if encoded:
-        with suppress(UnicodeDecodeError):
-            return bytes.fromhex(re.sub("[%=]", "", encoded)).decode()
-        return match[0]
-    code = int(decimal) if decimal else int(next(filter(None, hexadecimal)), 16)
-    return chr(code) if code <= sys.maxunicode and code not in _SURROGATES else match[0]
-
-
-def _fold_plain(text: str) -> tuple[str, Sequence[int]]:
     if text.isascii() and not _BLANKS.search(text):
         return text.lower(), range(len(text) + 1)
     parts: list[str] = [""]
@@ -246,23 +206,20 @@ def fold(text: str) -> str:
 def join_words(name: str) -> tuple[str, ...]:
     """Return other forms of a folded name of two to four words: as names of users and files are.
 
-    All words, or the first and the last one, joined by `_`, `.`, `-`, a blank or nothing. The first
-    one may be an initial, or behind the last one, except with a blank.
+    All words, or the first and the last one, joined by `_`, `.` or `-`; without initials also by a
+    blank or nothing.
     """
     words, forms = re.split(r"[ _.-]+", name.rstrip(".")), list[str]()
     if not (1 < len(words) < 5 and all(word.replace("'", "").isalpha() for word in words)):
         return ()
-    first, last = words[0], words[-1]
-    for some in dict.fromkeys(
-        (tuple(words), (first, last), (first[0], last), (last, first), (last, first[0]))
-    ):
-        signs = ["_", ".", "-"] + [""] * (len("".join(some)) >= _SHORTEST_GLUED)
-        signs += [" "] * (some[-1] == last and len(some[0]) > 1)
+    for some in dict.fromkeys((tuple(words), (words[0], words[-1]))):
+        signs = ["_", ".", "-"]
+        if min(map(len, some)) > 1:
+            signs += [" "] + [""] * (len("".join(some)) >= _SHORTEST_GLUED)
         forms += (form for sign in signs if (form := sign.join(some)) != name)
     return tuple(forms)
 
 
-@lru_cache(1 << 12)
 def fold_name(text: str) -> str:
     """Return the folded text without blanks around it and without a possessive ending."""
     return _POSSESSIVE.sub("", fold(text).strip())

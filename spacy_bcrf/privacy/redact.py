@@ -328,11 +328,9 @@ def find_strings(words: Words, spans: Sequence[Region], sought: str | None = Non
     for start, end, label, *_ in sorted(spans, key=lambda span: span.score):
         if name := fold_name(text[start:end]):
             found[name] = String(name, label)
-            # Each form has the last word of the name.
-            if sought is None or sought.count(name.split()[-1]) > sought.count(name):
-                for form in join_words(name):
-                    if sought is None or form in sought:
-                        forms[form] = String(form, label, name=name)
+            for form in join_words(name):
+                if sought is None or form in sought:
+                    forms[form] = String(form, label, name=name)
         for i in range(bisect_left(starts, start), bisect_left(starts, end)):
             token = text[starts[i] : starts[i + 1] if i + 1 < len(starts) else None]
             word = "" if token.islower() else fold_name(token)

@@ -250,15 +250,6 @@ REPEATS = {
     ),
     "lines": ("Ann Lee met", "Ann\nLee, ann\u00a0 lee."),
     "escapes": ("Obama met", r"\nObama, \u0022Obama\", C:\temp\obama, a%20Obama%2cObama."),
-    "encoded": (
-        "Jürgen Müller met",
-        r"J%C3%BCrgen%20M%c3%bcller, {'n': 'J\xfcrgen M\xfcller'}, M\u00fcller, J&uuml;rgen "
-        "M&#252;ller, M=C3=BCller, M&#xfc;ller.",
-    ),
-    "users": (
-        "Jim Miller met",
-        "/home/jmiller, j.miller@x, miller.jim, millerj, miller_j, jim miller.",
-    ),
     "glued": ("Obama met", "Obama2024, obamas, the Obamas', 2024Obama, user=obama_2."),
     "joined": (
         "John Smith met",
