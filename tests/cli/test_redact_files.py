@@ -283,6 +283,8 @@ def test_a_folder_is_restored_with_its_own_vault(model, here):
     for vault, source, output, names in [
         ("other.json", "out", "new", ids),
         ("other.json", "out/a.json", "new.json", ids),
+        ("other.json", "out/sub", "new", ids),
+        ("other.json", "out/sub/b.csv", "new.csv", ids),
         ("v.json", "a.jsonl", "new.jsonl", ids[::-1]),
     ]:
         result = restore(vault, source, "-o", output, exit_code=1)
