@@ -7,6 +7,7 @@ const MOST_KNOWN = 1 << 16; // folded characters
 const ESCAPE = /\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|[nrtbf])|%[0-9a-f]{2}/g; // what stands before a word in JSON, code and URLs
 const LONGEST_ESCAPE = 6;
 const SHORTEST_GLUED = 6; // letters of words that nothing separates
+const MIN_DIGITS = 5; // of a number that is a part of a found string and one of its own
 export const STYLES = ["label", "mask", "numbered"];
 const STRIP = new RegExp(`^[${WHITE}]+|[${WHITE}]+$`, "g");
 const RUNS = new RegExp(`[^${WHITE}]+[${WHITE}]?|[${WHITE}]+`, "gu");
@@ -140,7 +141,8 @@ function findStrings({ text, words, starts }, spans, folding) {
     for (const form of joinWords(name, c)) forms.set(form, { text: form, label, isWord: false, name });
     for (let i = countBelow(starts, start); i < countBelow(starts, end); ++i) {
       const word = c.isLower(split(words[i])) ? "" : folding.foldName(words[i]);
-      if ([...word].filter((x) => c.of(x) & ALNUM).length > 1) parts.set(word, { text: word, label, isWord: true });
+      const signs = [...word].filter((x) => c.of(x) & ALNUM), hasLetter = signs.some((x) => c.of(x) & ALPHA);
+      if (signs.length >= MIN_DIGITS || (signs.length > 1 && hasLetter)) parts.set(word, { text: word, label, isWord: true });
     }
   }
   return [...new Map([...parts, ...forms, ...found]).values()];

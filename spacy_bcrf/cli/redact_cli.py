@@ -202,6 +202,7 @@ def _redact_gold(
     from spacy_bcrf.privacy.redact import redact
     from spacy_bcrf.promises.control import ASSUMPTION
     from spacy_bcrf.promises.kinds import note_kinds
+    from spacy_bcrf.promises.seen import note_trained
 
     check_corpus(corpus)
     nlp = load_pipeline(model)
@@ -222,6 +223,7 @@ def _redact_gold(
     _show_counts(counts, output)
     title = f"Leaks in {corpus}: {name} of {model}"
     _write_leaks(nlp, name, gold, redacted, report, title, has_promise=threshold is None)
+    print_notes(note_trained(nlp, gold, str(corpus)))
     if threshold is None:
         print_notes(note_kinds(nlp, name, chosen["promise"], [doc.text for doc in gold]))
         print_notes([ASSUMPTION])

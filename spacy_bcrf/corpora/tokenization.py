@@ -37,6 +37,8 @@ def make_blank(lang: str, tokenizer: TokenizerName = "language") -> Language:
     """Return a blank pipeline with a tokenizer. ValueError for an unknown name."""
     if tokenizer not in CONFIGS:
         raise ValueError(f"tokenizer {tokenizer!r}: expected {', '.join(CONFIGS)}")
+    if tokenizer == "language":
+        return spacy.blank(lang)
     return spacy.blank(lang, config={"nlp": CONFIGS[tokenizer]})
 
 

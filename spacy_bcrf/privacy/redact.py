@@ -28,6 +28,8 @@ from .vault import LITERAL, Vault, clean_label
 
 MIN_POOLED = 0.1
 """Smallest pooled posterior of a string whose occurrences are all replaced."""
+MIN_DIGITS = 5
+"""A number with fewer digits is no string of its own if it is a part of a found string."""
 
 
 class Region(NamedTuple):
@@ -319,7 +321,8 @@ def find_strings(words: Words, spans: Sequence[Region], sought: str | None = Non
     sought: a folded text that has each returned form; None returns all forms.
 
     A string that is found itself is no word of another one. A word in lower case, such as "of", is
-    no string of its own, and one in upper case does not occur in lower case.
+    no string of its own, and one in upper case does not occur in lower case. Nor is a number of
+    few digits, such as 10 in an address of a network, which says nothing alone.
     """
     found: dict[str, String] = {}
     forms: dict[str, String] = {}
@@ -334,7 +337,8 @@ def find_strings(words: Words, spans: Sequence[Region], sought: str | None = Non
         for i in range(bisect_left(starts, start), bisect_left(starts, end)):
             token = text[starts[i] : starts[i + 1] if i + 1 < len(starts) else None]
             word = "" if token.islower() else fold_name(token)
-            if len(word) > 1 and sum(map(str.isalnum, word)) > 1:
+            signs = sum(map(str.isalnum, word))
+            if signs >= MIN_DIGITS or (signs > 1 and any(map(str.isalpha, word))):
                 parts[word] = String(word, label, True)
     return list({**parts, **forms, **found}.values())
 

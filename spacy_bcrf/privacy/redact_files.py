@@ -44,7 +44,7 @@ from .recall_promise import note_unpromised
 from .redact import Redacted, Redactor
 from .redact_columns import write_rows
 from .replacer import Replacer
-from .restore import VAULT_ID, check_vault
+from .restore import VAULT_ID, check_output, check_vault
 from .vault import OpenVault
 
 KEPT = (".txt", *KINDS, ".parquet")
@@ -229,6 +229,8 @@ def redact_files(
     vault = works[0].vault if is_folder else None
     if vault is not None:
         check_vault(output, vault)
+    elif is_folder:
+        check_output(output)
     if n_skipped:
         report(f"skipped {counted(n_skipped, 'file')} with other extensions")
     if is_folder and (old := [name for name in names if name.exists()]):

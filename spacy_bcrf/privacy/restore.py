@@ -112,6 +112,15 @@ def restore_parquet(path: Path, target: Path, vault: Vault) -> Restored:
     return Restored("", *counts)
 
 
+def check_output(folder: Path) -> None:
+    """Raise ValueError if `redact` wrote a folder with a vault: other files would be restored."""
+    if (path := folder / VAULT_ID).exists():
+        raise ValueError(
+            f"{folder} was redacted with the vault {path.read_text('utf-8-sig').strip()}: expected "
+            f"this vault, another folder, or none of its files and no {path}"
+        )
+
+
 def check_vault(folder: Path, vault: Vault) -> None:
     """Raise ValueError if `redact` wrote a folder, or one that it is in, with another vault."""
     whole = folder.resolve()

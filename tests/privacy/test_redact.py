@@ -287,6 +287,12 @@ def test_other_words_stay(nlp):
     assert replace(nlp, "가 met 각, \u1100\u1161\u11a8.", {"가": 0.9}).text.endswith("\u11a8.")
 
 
+def test_short_numbers_in_a_found_string_say_nothing_alone(nlp):
+    text = "10 : 1 took 10 ms . No. 39428 / 96 of 96 : 39428 ."
+    one = replace(nlp, text, {"10 : 1": 0.9, "39428 / 96": 0.9})
+    assert one.text == "[X] took 10 ms . No. [X] of 96 : [X] ." and not one.left
+
+
 def test_joined_names_share_the_posterior_of_the_name(nlp):
     """A found name makes its user name probable, but not a frequent word that looks like it."""
     for n, expected in ((3, "[PER] met [PER] [PER] [PER]"), (20, "[PER] met" + " alsoft" * 20)):
