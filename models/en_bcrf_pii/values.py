@@ -55,7 +55,7 @@ class Values:
         cities = places.get_cities().values()
         self._cities = [city["name"] for city in cities]
         self._large = [city["name"] for city in cities if city["population"] > 100_000]
-        self.countries = [country["name"] for country in places.get_countries().values()]
+        self.countries = [country["name"].strip() for country in places.get_countries().values()]
         self._makers: dict[str, Callable[[str], str]] = {
             "PERSON": self._person,
             "GPE": lambda old: self._choose(self._choose([self._cities, self.countries])),
