@@ -129,7 +129,7 @@ class Values:
                 f" Suite {self._random.randint(1, 999)}",
             ]
         )
-        return self._street(self._any()) + extra
+        return self._street(self._any()).strip() + extra
 
     def postcode(self) -> str:
         return self._any().postcode()
