@@ -18,7 +18,8 @@ def _target(n: int) -> str:
 
 _MARKS = re.compile(
     rf"""
-    (?P<fence>^[ \t>]*(?P<ticks>`{{3,}}(?!`)|~{{3,}}(?!~))[^\n]*\n)(?P<fenced>.*?)
+    \A---[ \t]*\r?\n(?P<header>.*?)^(?:---|\.\.\.)[ \t]*\r?$
+    | (?P<fence>^[ \t>]*(?P<ticks>`{{3,}}(?!`)|~{{3,}}(?!~))[^\n]*\n)(?P<fenced>.*?)
         (?:^[ \t>]*(?P=ticks)[`~]*[ \t]*\r?$|\Z)
     | <!--(?P<comment>.*?)(?:-->|\Z)
     | <(?P<address>[a-zA-Z][-+.\w]*:[^\s<>]*|[^\s<>@=]+@[^\s<>]+)>
@@ -35,6 +36,12 @@ _MARKS = re.compile(
 )
 SCHEME = "x-redacted:"
 """What makes a placeholder an address in angle brackets: `<x-redacted:%5BEMAIL%5D>`."""
+_YAML = re.compile(
+    r"""^(?:[ \t]*-[ \t]+)*(?:[^\s"'#:][^"'#:\n]*:(?=\s))?[ \t]*"""
+    r"""(?:"(?P<double>[^"\n]+)"|'(?P<single>[^'\n]+)'|(?P<plain>[^\s"'][^\r\n]*))""",
+    re.MULTILINE,
+)
+"""A line of a header: its key stays, and in quotes YAML allows no backslash before a bracket."""
 _UNIT = re.compile(r"\\[!-/:-@\[-`{-~]|.", re.DOTALL)
 _SPECIAL = re.compile(r"[\[\]#*`<>|~]")
 
@@ -63,7 +70,17 @@ def find_markdown(source: str) -> Iterator[Node]:
                 node.name = _fold(text)
             if kind == "address":
                 node.scheme = SCHEME
-            if kind in ("code", "fenced", "label"):
+            if kind == "header":
+                for line in _YAML.finditer(text):
+                    value = str(line.lastgroup)
+                    yield replace(
+                        node,
+                        start=start + line.start(value),
+                        end=start + line.end(value),
+                        text=line[value],
+                        escape_new=_escape if value == "plain" else str,
+                    )
+            elif kind in ("code", "fenced", "label"):
                 yield node
                 before = ""
             else:
@@ -113,6 +130,7 @@ def _escape(text: str) -> str:
 _APART = ("[", "![", "]", "|")
 """Marks between words."""
 _ESCAPES: dict[str, Write] = {
+    "header": _escape,
     "fenced": str,
     "code": str,
     "label": _escape,
