@@ -38,7 +38,8 @@ SCHEME = "x-redacted:"
 """What makes a placeholder an address in angle brackets: `<x-redacted:%5BEMAIL%5D>`."""
 _YAML = re.compile(
     r"""^(?:[ \t]*-[ \t]+)*(?:[^\s"'#:][^"'#:\n]*:(?=\s))?[ \t]*"""
-    r"""(?:"(?P<double>[^"\n]+)"|'(?P<single>[^'\n]+)'|(?P<plain>[^\s"'][^\r\n]*))""",
+    r"""(?:"(?P<double>(?:\\.|[^"\\\n])+)"(?=[ \t\r]*$)|'(?P<single>[^'\n]+)'(?=[ \t\r]*$)"""
+    r"""|(?P<plain>\S[^\r\n]*))""",
     re.MULTILINE,
 )
 """A line of a header: its key stays, and in quotes YAML allows no backslash before a bracket."""

@@ -373,6 +373,11 @@ def test_markdown_keeps_its_marks(nlp):
         (".html", "<![CDATA[Ann Lee]]>", "<![CDATA[[PER]]]>"),
         (".md", "<ann@lee.org>", "<x-redacted:%5BPER%5D>"),
         (".md", '---\nx: "Ann"\ny: Ann\n---\n', '---\nx: "[PER]"\ny: \\[PER\\]\n---\n'),
+        (
+            ".md",
+            '---\nx: "Ann \\"Lee\\""\ny: "Ann" Lee\n---\n',
+            '---\nx: "[PER]"\ny: \\[PER\\]\n---\n',
+        ),
         (".md", "<http://lee.org/>", "<x-redacted:%5BPER%5D>"),
         (".md", "[x](http://y.org/a_(Ann))", "[\\[PER\\]](%5BPER%5D(%5BPER%5D))"),
         (".md", "Ann\\\nLee  \n\nso", "\\[PER\\]\\\n\\[PER\\]  \n\n\\[PER\\]"),
