@@ -51,7 +51,7 @@ def read_notes(folder: Path) -> list[Doc]:
     with TemporaryDirectory() as work:
         if not found.is_dir():
             with tarfile.open(found) as archive:
-                archive.extraction_filter = getattr(tarfile, "data_filter", None)  # 3.11.4
+                archive.extraction_filter = getattr(tarfile, "data_filter", None)  # of 3.11.4
                 archive.extractall(work)
         brat = found if found.is_dir() else Path(work)
         convert([brat], Path(work) / "notes.spacy", lang="es", tokenizer="split", report=print)

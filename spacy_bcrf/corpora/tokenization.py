@@ -28,7 +28,7 @@ LEAST_SHARE = 0.02
 tokenizer cuts. F by characters fell by 0.7 to 9 at shares of 0.2% to 1.3% (TAB, UNER EWT, DAB). It
 rose by 0.3 at 1.4%, by 2 at 4%, and by 6 to 15 at 9% to 18% (LifeBench, MEDDOCAN, PANORAMA)."""
 MOST_CUT = 0.002
-"""`capitals` are chosen too if they keep more than this share of spans."""
+"""`capitals` are chosen if they keep more than this share of spans whole, which `split` cuts."""
 MOST_TEXTS = 1000
 """Number of texts whose tokens are compared."""
 

@@ -72,15 +72,8 @@ def find_markdown(source: str) -> Iterator[Node]:
             if kind == "address":
                 node.scheme = SCHEME
             if kind == "header":
-                for line in _YAML.finditer(text):
-                    value = str(line.lastgroup)
-                    yield replace(
-                        node,
-                        start=start + line.start(value),
-                        end=start + line.end(value),
-                        text=line[value],
-                        escape_new=_escape if value == "plain" else str,
-                    )
+                yield from _read_header(node)
+                before = ""
             elif kind in ("code", "fenced", "label"):
                 yield node
                 before = ""
@@ -111,6 +104,15 @@ def _read_text(
     node = decode(source, start, end, _UNIT, lambda unit: unit[-1])
     name = _fold(source[start:end])
     return replace(node, escape_new=_escape, before=before, name=name if name in labels else "")
+
+
+def _read_header(header: Node) -> Iterator[Node]:
+    """Yield the values of a header."""
+    for line in _YAML.finditer(header.text):
+        value = str(line.lastgroup)
+        start, end = (header.start + at for at in line.span(value))
+        escape = _escape if value == "plain" else str
+        yield Node(start, end, line[value], escape_new=escape, before="\n")
 
 
 def _fold(label: str) -> str:

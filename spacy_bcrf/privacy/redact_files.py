@@ -44,7 +44,7 @@ from .recall_promise import note_unpromised
 from .redact import Redacted, Redactor
 from .redact_columns import write_rows
 from .replacer import Replacer
-from .restore import VAULT_ID, check_output, check_vault
+from .restore import VAULT_ID, check_vault
 from .vault import OpenVault
 
 KEPT = (".txt", *KINDS, ".parquet")
@@ -52,9 +52,8 @@ KEPT = (".txt", *KINDS, ".parquet")
 SHARD = 1000
 WATCHED = 100
 """Most documents that a promise's watch compares."""
-
-
 _encode = json.JSONEncoder(ensure_ascii=False).encode
+"""As `json.dumps`, which makes an encoder for each value."""
 
 
 @dataclass(frozen=True)
@@ -227,10 +226,8 @@ def redact_files(
     run = choose_engine(settings, n_processes, None, works.append)
     works[0].note(report)
     vault = works[0].vault if is_folder else None
-    if vault is not None:
+    if is_folder:
         check_vault(output, vault)
-    elif is_folder:
-        check_output(output)
     if n_skipped:
         report(f"skipped {counted(n_skipped, 'file')} with other extensions")
     if is_folder and (old := [name for name in names if name.exists()]):

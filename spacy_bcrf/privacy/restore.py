@@ -112,21 +112,20 @@ def restore_parquet(path: Path, target: Path, vault: Vault) -> Restored:
     return Restored("", *counts)
 
 
-def check_output(folder: Path) -> None:
-    """Raise ValueError if `redact` wrote a folder with a vault: other files would be restored."""
-    if (path := folder / VAULT_ID).exists():
-        raise ValueError(
-            f"{folder} was redacted with the vault {path.read_text('utf-8-sig').strip()}: expected "
-            f"this vault, another folder, or none of its files and no {path}"
-        )
+def check_vault(folder: Path, vault: Vault | None) -> None:
+    """Raise ValueError if `redact` wrote a folder, or one that it is in, with another vault.
 
-
-def check_vault(folder: Path, vault: Vault) -> None:
-    """Raise ValueError if `redact` wrote a folder, or one that it is in, with another vault."""
+    vault: None for a redaction without one, into whose files the old vault would put its originals.
+    """
     whole = folder.resolve()
     for path in (one / VAULT_ID for one in (whole, *whole.parents)):
         if path.exists():
-            return vault.check(path.read_text("utf-8-sig").strip(), str(path.parent))
+            given, where = path.read_text("utf-8-sig").strip(), str(path.parent)
+            if vault is None:
+                raise ValueError(
+                    f"{where} was redacted with the vault {given}: expected it, or another folder"
+                )
+            return vault.check(given, where)
 
 
 def _restore_markdown(document: Document, vault: Vault) -> Restored:

@@ -295,7 +295,7 @@ def test_a_folder_is_restored_with_its_own_vault(model, here):
     assert f"out was redacted with the vault {ids[0]}" in result.stderr
     for more in ((), ("--style", "numbered")):
         result = redact(model, "in", "-o", "out", *OPTIONS, *more, exit_code=1)
-        assert f"vault {ids[0]}: expected this vault" in result.stderr
+        assert f"vault {ids[0]}: expected it" in result.stderr
     (here / "out/sub/b.csv").write_bytes(b"\xff")
     assert "b.csv is not UTF-8" in restore("v.json", "out", "-o", "new", exit_code=1).stderr
     assert not (here / "new").exists()
