@@ -92,7 +92,7 @@ docs/annotation-tools.md
 docs/bring-your-model.md
   Without `--train`, the pipeline learns nothing
     cli/test_scores_cli.py::test_without_a_corpus_a_pipeline_decodes_and_nothing_is_learned
-  another model never reads old scores
+  Another model never reads old scores
     scores/test_token_classifiers.py::test_all_files_that_the_model_names_are_a_part_of_its_identity
   `ScoreHead` decodes exactly as the source
     layers/test_score_head.py::test_without_training_it_decodes_the_best_valid_labeling

@@ -346,13 +346,6 @@ CLAIMS = {
         ),
     ],
     "docs/results.md": [
-        (
-            "has F {} on wnut17, {} on uner and {} on jnlpba, and {}%",
-            *(
-                figure("accuracy_stacked", "score", corpus=c)
-                for c in ("wnut17", "uner", "jnlpba", "ewt-pos")
-            ),
-        ),
         ("In {:.0f} of 1,000 runs it did; on WNUT17 all {:,.0f} runs", FALSE_ALARM, ALARM),
         (
             "with some labels: {} against {} at 20%",
