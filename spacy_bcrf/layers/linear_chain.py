@@ -6,6 +6,7 @@ from dataclasses import fields
 from inspect import Parameter, Signature, signature
 from typing import Any, get_type_hints
 
+from spacy.language import Language
 from spacy.tokens import Doc
 from thinc.api import Model, NumpyOps
 from thinc.model import deserialize_attr, serialize_attr
@@ -186,9 +187,11 @@ def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any
         start_from_scores(sparse, model.attrs["tags"])
 
 
-def start_counting(model: Model[list[Doc], Potentials]) -> Callable[[list[Doc]], None]:
+def start_counting(
+    model: Model[list[Doc], Potentials], nlp: Language | None
+) -> Callable[[list[Doc]], None]:
     sparse: SparseChain = model.attrs["chain"]
-    return sparse.start_counting()
+    return sparse.start_counting(nlp)
 
 
 def learn(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spacy.language import Language
 from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats1d
@@ -176,9 +177,11 @@ def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any
         layer.attrs["tags"] = None
 
 
-def start_counting(model: Model[list[Doc], Potentials]) -> Callable[[list[Doc]], None]:
+def start_counting(
+    model: Model[list[Doc], Potentials], nlp: Language | None
+) -> Callable[[list[Doc]], None]:
     starts = [(part, get_hooks(part).start_counting) for part in model.layers]
-    counters = [start(part) for part, start in starts if start is not None]
+    counters = [start(part, nlp) for part, start in starts if start is not None]
 
     def count(docs: list[Doc]) -> None:
         for of_part in counters:

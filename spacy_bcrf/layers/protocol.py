@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.language import Language
 from spacy.tokens import Doc
 from thinc.api import Model
 
@@ -42,8 +43,8 @@ class Hooks:
 
     is_ready: () returns whether the output layer has weights. resize: (n_tags, tags_per_label,
     n_chains) sets the number of tags of all chains side by side, see `chain.label_resize`. columns:
-    () returns the attributes of tokens that layers read from a `DocBatch`. start_counting: ()
-    returns a function that counts the features of a batch, all before `initialize`. learn: (docs,
+    () returns the attributes of tokens that layers read from a `DocBatch`. start_counting:
+    (nlp) returns a function that counts the features of a batch, all before `initialize`. learn: (docs,
     gold, lattice) makes one online step per document and returns the sum of the losses; gold is
     int32 (N,) or bool (N, T), lattice bool (N, T) or None. Networks have neither of both.
     """
@@ -51,7 +52,7 @@ class Hooks:
     is_ready: Callable[[Model], bool]
     resize: Callable[[Model, int, int, int], Any]
     columns: Callable[[Model], list[int]]
-    start_counting: Callable[[Model], Callable[[list[Doc]], None]] | None = None
+    start_counting: Callable[[Model, Language | None], Callable[[list[Doc]], None]] | None = None
     learn: Callable[[Model, list[Doc], Array, Array | None], float] | None = None
 
 

@@ -421,7 +421,7 @@ class SequenceLabeler(SavedComponent):
             self._has_new_labels = False
             self._set_labels()
 
-        corpus = training.scan_corpus(self, get_examples, labels, set_labels)
+        corpus = training.scan_corpus(self, get_examples, labels, set_labels, nlp)
         if nlp is not None:
             training.check_output(nlp, self.name, self._codec, [doc.text for doc in corpus.sample])
         training.report_layers(self.name, self._codec, *self.choose_layers(corpus.layers))

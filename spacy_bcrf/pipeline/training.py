@@ -136,11 +136,12 @@ def scan_corpus(
     get_examples: Callable[[], Iterable[Example]],
     labels: Sequence[str] | None,
     set_labels: Callable[[Iterable[str]], None],
+    nlp: Language | None,
 ) -> Corpus:
     """Read the training data once: labels, features, problems of gold, and a sample.
 
     labels: labels of the component, None for all of the data. set_labels: gets the labels found so
-    far, so that the gold of a batch can be checked. ValueError and warnings: see `_check_corpus`.
+    far, so that the gold of a batch can be checked. nlp: see `Gazetteers.load`. ValueError and warnings: see `_check_corpus`.
     """
     if isinstance(labels, str):
         raise ValueError(f"[{pipe.name}] labels must be a list of strings, got {labels!r}")
@@ -149,7 +150,7 @@ def scan_corpus(
     if not callable(get_examples):
         raise TypeError(Errors.E930.format(method=method, obj=type(get_examples)))
     start_counting = pipe.labeling.hooks.start_counting
-    count = start_counting and start_counting(pipe.labeling.model)
+    count = start_counting and start_counting(pipe.labeling.model, nlp)
     found = Corpus()
     if labels is not None:
         set_labels(labels)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import ID, IDS, LOWER, ORTH  # type: ignore[import-not-found]
+from spacy.language import Language
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
@@ -100,8 +101,8 @@ class Features:
         """Whether a template uses the frequency of words in the training data."""
         return any(attribute.name == FREQUENCY for attribute in self._of_word)
 
-    def load(self) -> None:
-        self.gazetteers.load()
+    def load(self, nlp: Language | None = None) -> None:
+        self.gazetteers.load(nlp)
         self.tables.load()
         self.tables.tables.pop(VECTOR, None)
         self.compiled.forget_words()

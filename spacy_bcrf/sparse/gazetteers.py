@@ -8,7 +8,7 @@ partial.name[0]    the positions of the word in any phrase, without its neighbou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import srsly
 from numpy.typing import NDArray
 from spacy.attrs import LOWER, ORTH  # type: ignore[import-not-found]
+from spacy.language import Language
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.symbols import IDS  # type: ignore[import-not-found]
 from spacy.tokens import Doc
@@ -37,11 +38,12 @@ _SYMBOLS, _SYMBOL_IDS = np.array(
     sorted((hash_string(name), value) for name, value in IDS.items()), dtype="uint64"
 ).T.copy()
 _BLOCK = 2**16  # words at once, for little memory
+_LINES = 1000  # phrases at once: some tokenizers refuse long texts
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Gazetteers:
-    """Named lists of phrases, whose tokens blanks separate. The saved model contains them.
+    """Named lists of phrases, with blanks between tokens. The saved model contains them.
 
     sources: phrases, or the path of a file that `load` reads, see `read_phrases`. A list is one
     string, and a matcher has 64 bits for each beginning of a phrase.
@@ -56,10 +58,15 @@ class Gazetteers:
     def phrases(self) -> dict[str, list[str]]:
         return {name: text.split("\n") if text else [] for name, text in self._texts.items()}
 
-    def load(self) -> None:
-        files = {name: x for name, x in self._sources.items() if isinstance(x, str)}
-        read = {name: _join_phrases(read_phrases(Path(file))) for name, file in files.items()}
-        self._set(self._texts | read)
+    def load(self, nlp: Language | None = None) -> None:
+        """Read the files. With `nlp`, phrases match also in the tokens of its tokenizer."""
+        phrases = {
+            name: read_phrases(Path(x)) if isinstance(x, str) else list(x)
+            for name, x in self._sources.items()
+        }
+        if nlp is not None:
+            phrases = {name: list_ + split_phrases(list_, nlp) for name, list_ in phrases.items()}
+        self.restore(phrases)
 
     def restore(self, phrases: Mapping[str, Sequence[str]]) -> None:
         self._set({name: _join_phrases(list_) for name, list_ in phrases.items()})
@@ -327,6 +334,22 @@ def _read_aliases(path: Path) -> list[str]:
         raise CorpusError(f"{path}: expected a spaCy knowledge base ({error})") from error
 
 
-def _join_phrases(phrases: Sequence[str]) -> str:
+def split_phrases(phrases: Sequence[str], nlp: Language) -> list[str]:
+    """Return the phrases with blanks between the tokens of a pipeline's tokenizer."""
+    lines = [" ".join(phrase.split()) for phrase in phrases]
+    with nlp.memory_zone():  # the vocabulary is saved without them
+        for start in range(0, len(lines), _LINES):
+            part = lines[start : start + _LINES]
+            words: list[list[str]] = [[] for _ in part]
+            line = 0
+            for token in nlp.make_doc("\n".join(part)):
+                if not token.is_space:
+                    words[line].append(token.text)
+                line += token.text.count("\n")
+            lines[start : start + _LINES] = map(" ".join, words)
+    return lines
+
+
+def _join_phrases(phrases: Iterable[str]) -> str:
     words = (" ".join(phrase.split()) for phrase in phrases)
-    return "\n".join(filter(None, words))
+    return "\n".join(dict.fromkeys(filter(None, words)))

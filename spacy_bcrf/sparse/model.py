@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.language import Language
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc
 from spacy.util import minibatch
@@ -123,14 +124,15 @@ class SparseChain:
             self.dictionary.find(features.keys(batch, held_out=True)[0], True)
         self.learner.resize(len(self.dictionary))
 
-    def start_counting(self) -> Callable[[Sequence[Doc]], None]:
+    def start_counting(self, nlp: Language | None = None) -> Callable[[Sequence[Doc]], None]:
         """Forget all features, and read the files of gazetteers and word tables.
 
+        nlp: see `Gazetteers.load`.
         RETURNS the function that counts the features of documents for `initialize`.
         """
         if self.first:
             self.first.reset()
-        self.features.load()
+        self.features.load(nlp)
         self._forget_rows()
         self._counts = FeatureCounts(self.features, self.min_freq)
         return self._counts.add

@@ -33,7 +33,7 @@ from spacy_bcrf.annotation.arrays import doc_bounds
 from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.corpora.formats.votes import DocVotes, Flaws, Vote
 from spacy_bcrf.loading import load_pipeline
-from spacy_bcrf.sparse.gazetteers import Gazetteers, WordHashes, read_phrases
+from spacy_bcrf.sparse.gazetteers import Gazetteers, WordHashes, read_phrases, split_phrases
 
 from .records import choose, find_records, read_records
 
@@ -269,8 +269,7 @@ def _find_by_patterns(path: Path, nlp: Language) -> Find:
 
 def _find_phrases(path: Path, label: str, nlp: Language) -> Find:
     """Return the votes of a list of phrases, regardless of case; the longest match counts."""
-    phrases = [" ".join(word.text for word in nlp.make_doc(text)) for text in read_phrases(path)]
-    gazetteers = Gazetteers({label: phrases})
+    gazetteers = Gazetteers({label: split_phrases(read_phrases(path), nlp)})
 
     def find(docs: Sequence[Doc]) -> list[DocVotes | None]:
         places = gazetteers.find(label, WordHashes.of(docs)) if docs else np.zeros(0)

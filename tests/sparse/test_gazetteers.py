@@ -16,6 +16,7 @@ from spacy_bcrf.sparse.gazetteers import PLACES, Gazetteers, WordHashes, _Hashes
 from spacy_bcrf.sparse.word_tables import WordTables
 
 NLP = spacy.blank("en")
+SPLIT = {"@tokenizers": "spacy-bcrf.SplitTokenizer.v1", "capitals": True}
 
 
 def matches(phrases, words, exact):
@@ -99,6 +100,23 @@ def test_tables_of_words_know_symbols_of_spacy():
     features.count_words(docs)
     shown = [["cluster.c[0]=01", "frequency[0]=1"], ["cluster.c[0]=11", "frequency[0]=1"]]
     assert features.describe(docs[0]) == shown
+
+
+def test_phrases_match_in_the_tokens_of_the_pipeline():
+    nlp = spacy.blank("en", config={"nlp": {"tokenizer": SPLIT}})
+    lists = Gazetteers({"x": ["McDonald", "Anne O'Brien", " ", "New York"]})
+    doc, words = nlp.make_doc("Anne O'Brien, McDonald, New York"), ["Anne", "O'Brien"]
+    n_strings = len(nlp.vocab.strings)
+    assert lists.find("x", WordHashes.of([doc])).tolist().count(-1) == 8  # only New York
+    lists.load(nlp)
+    assert len(nlp.vocab.strings) == n_strings
+    found = dict(zip(map(str, doc), lists.find("x", WordHashes.of([doc])), strict=True))
+    assert [PLACES[k] for k in map(found.get, ("Anne", "O", "'", "Brien", "Mc", "Donald"))] == [
+        *"BIIL",
+        *"BL",
+    ]
+    # Corpora may have tokens of their own.
+    assert lists.find("x", WordHashes.of([Doc(nlp.vocab, words=words)])).tolist() == [0, 2]
 
 
 def test_parts_of_phrases():
