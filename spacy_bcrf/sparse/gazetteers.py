@@ -38,7 +38,7 @@ _SYMBOLS, _SYMBOL_IDS = np.array(
     sorted((hash_string(name), value) for name, value in IDS.items()), dtype="uint64"
 ).T.copy()
 _BLOCK = 2**16  # words at once, for little memory
-_LINES = 1000  # phrases at once: some tokenizers refuse long texts
+_WORDS = 1000  # words at once: some tokenizers refuse long texts
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -336,18 +336,17 @@ def _read_aliases(path: Path) -> list[str]:
 
 def split_phrases(phrases: Sequence[str], nlp: Language) -> list[str]:
     """Return the phrases with blanks between the tokens of a pipeline's tokenizer."""
-    lines = [" ".join(phrase.split()) for phrase in phrases]
+    words = list(dict.fromkeys(word for phrase in phrases for word in phrase.split()))
+    tokens: list[list[str]] = [[] for _ in words]
     with nlp.memory_zone():  # the vocabulary is saved without them
-        for start in range(0, len(lines), _LINES):
-            part = lines[start : start + _LINES]
-            words: list[list[str]] = [[] for _ in part]
-            line = 0
-            for token in nlp.make_doc("\n".join(part)):
+        for start in range(0, len(words), _WORDS):
+            word = start
+            for token in nlp.make_doc("\n".join(words[start : start + _WORDS])):
                 if not token.is_space:
-                    words[line].append(token.text)
-                line += token.text.count("\n")
-            lines[start : start + _LINES] = map(" ".join, words)
-    return lines
+                    tokens[word].append(token.text)
+                word += token.text.count("\n")
+    of_word = dict(zip(words, map(" ".join, tokens), strict=True))
+    return [" ".join(of_word[word] for word in phrase.split()) for phrase in phrases]
 
 
 def _join_phrases(phrases: Iterable[str]) -> str:
