@@ -44,9 +44,9 @@ class Hooks:
     is_ready: () returns whether the output layer has weights. resize: (n_tags, tags_per_label,
     n_chains) sets the number of tags of all chains side by side, see `chain.label_resize`. columns:
     () returns the attributes of tokens that layers read from a `DocBatch`. start_counting:
-    (nlp) returns a function that counts the features of a batch, all before `initialize`. learn: (docs,
-    gold, lattice) makes one online step per document and returns the sum of the losses; gold is
-    int32 (N,) or bool (N, T), lattice bool (N, T) or None. Networks have neither of both.
+    (nlp) returns a function that counts the features of a batch, all before `initialize`. learn:
+    (docs, gold, lattice) makes one online step per document and returns the sum of the losses; gold
+    is int32 (N,) or bool (N, T), lattice bool (N, T) or None. Networks have neither of both.
     """
 
     is_ready: Callable[[Model], bool]

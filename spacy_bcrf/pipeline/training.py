@@ -141,7 +141,8 @@ def scan_corpus(
     """Read the training data once: labels, features, problems of gold, and a sample.
 
     labels: labels of the component, None for all of the data. set_labels: gets the labels found so
-    far, so that the gold of a batch can be checked. nlp: see `Gazetteers.load`. ValueError and warnings: see `_check_corpus`.
+    far, so that the gold of a batch can be checked. nlp: see `Gazetteers.load`.
+    ValueError and warnings: see `_check_corpus`.
     """
     if isinstance(labels, str):
         raise ValueError(f"[{pipe.name}] labels must be a list of strings, got {labels!r}")
