@@ -77,6 +77,14 @@ def test_silent_sources_abstain_and_the_merge_is_above_the_majority_of_voters():
     assert f_score(found, true) > f_score(majority(votes), true) + 0.01
 
 
+def test_an_entity_has_a_vote_on_each_of_its_tokens():
+    """One source cuts the last token of each entity, and sometimes the other one is silent."""
+    _, lengths, votes = draw(sources=[(0.8, 1.0, 1.0), (0.95, 1.0, 0.0)])
+    spans = [span for v in votes for span in zip(v.starts.tolist(), v.ends.tolist(), strict=True)]
+    voted = {i for start, end in spans for i in range(start, end)}
+    assert all(voted.issuperset(range(start, end)) for start, end, _ in merge(votes, lengths))
+
+
 def test_a_source_that_denies_removes_what_an_imprecise_one_invents():
     _, lengths, (source, *_) = draw(sources=[(0.9, 1.0, 1.0)])
     invented = [(10 + N_WORDS * i, 12 + N_WORDS * i, 0) for i in range(0, 300, 3)]

@@ -61,6 +61,15 @@ def read(path):
     return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
 
 
+def test_other_fields_of_records_are_dropped(folder):
+    record = {"id": 7, "text": "Ann saw Rome .", "author": "Ann", "meta": {"by": "Bob"}}
+    (folder / "a.jsonl").write_text(json.dumps(record) + "\n")
+    redact("model", "a.jsonl", *PIPE, "--threshold", "0.5", "-o", "out.jsonl")
+    (line,) = read(folder / "out.jsonl")
+    assert {*line} <= {"id", "text", "spans", "vault"} and line["id"] == 7
+    assert "Ann" not in json.dumps(line) and "Bob" not in json.dumps(line)
+
+
 def test_redacted_texts_of_a_promise(folder):
     control("model", "many.spacy", *PIPE, "--recall", "0.8", "-o", "safe")
     result = redact("safe", "new.txt", *PIPE, "-o", "out.jsonl", "--lines")

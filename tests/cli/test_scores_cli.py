@@ -41,6 +41,22 @@ def spans(tmp_path):
     return path
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["PER", "OTHER"], "has no label O, which means no entity; its labels are PER, OTHER"),
+        (["O", "[PAD]", "B-PER"], "[PAD] may mean no entity"),
+    ],
+)
+def test_a_classifier_without_a_clear_o_is_an_error(labels, message, tmp_path):
+    config = {"id2label": dict(enumerate(labels))}
+    (tmp_path / "tagger").mkdir()
+    (tmp_path / "tagger/config.json").write_text(json.dumps(config))
+    found = init("-o", tmp_path / "out", "--scores", tmp_path / "tagger", exit_code=1)
+    assert message in " ".join(found.output.split())
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_config_with_scores_trains(corpus, spans, tmp_path):
     from spacy.cli.train import train
 

@@ -35,6 +35,25 @@ def sequences(n: int = 30, seed: int = 0) -> tuple[list, list]:
     return X, y
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"algorithm": "lbfgs", "linesearch": "StrongBacktracking"},
+        {"algorithm": "lbfgs", "all_possible_states": True},
+        {"algorithm": "lbfgs", "all_possible_transitions": True},
+        {"algorithm": "l2sgd", "calibration_eta": 0.5, "calibration_samples": 5},
+        {"algorithm": "ap", "epsilon": 0.5},
+    ],
+)
+def test_arguments_without_effect(options):
+    """Nor is one of them an error: old calls work unchanged."""
+    X, y = sequences()
+    algorithm = options["algorithm"]
+    with_it, without = (CRF(**o).fit(X, y) for o in (options, {"algorithm": algorithm}))
+    assert with_it.state_features_ == without.state_features_
+    assert with_it.transition_features_ == without.transition_features_
+
+
 @pytest.mark.parametrize("algorithm", [None, "lbfgs", "l2sgd", "ap", "pa"])
 def test_it_learns(algorithm):
     X, y = sequences()

@@ -163,6 +163,25 @@ def test_processes_and_loaded_pipelines_give_the_same_confidences(tmp_path):
                 np.testing.assert_allclose(found, value, rtol=1e-5)
 
 
+@pytest.mark.parametrize("factory", ["bcrf_ner", "bcrf_tagger"])
+def test_the_temperature_changes_no_prediction(factory):
+    cold, hot = (build(factory, "CRF", temperature=t) for t in (0.3, 5.0))
+    for text in TEXTS:
+        one, two = cold(text), hot(text)
+        assert [(t.ent_iob_, t.ent_type_, t.tag_) for t in one] == [
+            (t.ent_iob_, t.ent_type_, t.tag_) for t in two
+        ]
+
+
+def test_the_later_of_two_components_sets_the_confidence():
+    """For the later one, the entities of the first are preset."""
+    nlp = build("bcrf_ner", annotate=["confidence"])
+    nlp.add_pipe("bcrf_ner", "later", source=build("bcrf_ner", annotate=["confidence"]))
+    alone = [ent._.confidence for ent in nlp(TEXTS[0], disable=["later"]).ents]
+    assert alone and max(alone) < 0.99
+    assert [ent._.confidence for ent in nlp(TEXTS[0]).ents] == pytest.approx([1] * len(alone))
+
+
 def test_a_preset_entity_has_confidence_one():
     nlp = build("bcrf_ner", annotate=["confidence"])
     doc = nlp.make_doc("one two three")

@@ -17,7 +17,7 @@ from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as train_loop
 from test_ner import NerSuite
 from test_tagger import TaggerSuite
-from thinc.api import NumpyOps, get_current_ops, set_current_ops
+from thinc.api import Adam, NumpyOps, get_current_ops, set_current_ops
 from tiny_training import network, train, update
 
 from bcrf.chain import BCRF, CRF, MeanField
@@ -264,6 +264,18 @@ def test_a_first_order_chain_refuses_a_second_order_file():
         add_weights(sparse_chain(other.model), saved)
     with pytest.raises(ValueError, match="order = 2 needs online steps"):
         pipe.model.begin_update([data[0].predicted])
+
+
+def test_a_chain_ignores_the_optimizer_of_the_config():
+    weights = []
+    for sgd in (None, Adam(0.0), Adam(10.0)):
+        nlp, pipe, data = tagger()
+        nlp.initialize(lambda data=data: data)
+        nlp.update(data, sgd=sgd)
+        weights.append(sparse_chain(pipe.model).learner.weights)
+    assert weights[0].any()
+    assert (weights[0] == weights[1]).all()
+    assert (weights[0] == weights[2]).all()
 
 
 def test_weights_do_not_depend_on_the_batch_size():

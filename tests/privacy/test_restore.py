@@ -183,7 +183,12 @@ def test_dates_move_in_their_format(text, moved):
 
 def test_what_is_more_than_a_date_is_a_surrogate():
     replacer, plain = Replacer("shifted", b"key"), Replacer("surrogate", b"key")
-    for text in ("Smith 03/04/2020", "3/4/2020 - 5/6/2020", "12 May Street, Dublin"):
+    for text in (
+        "Smith 03/04/2020",
+        "3/4/2020 - 5/6/2020",
+        "12 May Street, Dublin",
+        "3/4/2020 12:30",
+    ):
         assert replacer.replace(text, "X") == plain.replace(text, "X")
     # Without `begin`, as in Presidio, dates move too.
     assert replacer.replace("03/04/2020", "X") not in (
