@@ -184,6 +184,8 @@ docs/bring-your-model.md
     layers/test_score_head.py::test_a_source_moves_with_the_pipeline_or_by_one_override
   A span covers all tokens that it touches
     scores/test_span_sources.py::test_probabilities_of_spans
+  A span without a score gets 0.95
+    scores/test_span_sources.py::test_spans_of_json_lines
 docs/browser.md
   Tokens, tags and spans equal Python's
     browser/test_export.py::test_javascript_repeats_the_output_of_python
@@ -285,6 +287,8 @@ docs/confidence.md
     pipeline/test_confidence.py::test_queries_ignore_or_keep_preset_entities
   the later one wins
     pipeline/test_confidence.py::test_the_later_of_two_components_sets_the_confidence
+  uses a CRF with the same potentials
+    pipeline/test_confidence.py::test_a_head_without_probabilities_has_those_of_a_crf
 docs/distill.md
   the same command resumes
     cli/test_distill_cli.py::test_a_killed_run_goes_on
@@ -299,6 +303,8 @@ docs/drift.md
     cli/test_redact_monitor.py::test_a_watch_in_steps
   the guarantee no longer covers the new documents
     promises/test_monitor.py::test_drift_breaks_a_promise_and_names_the_documents_needed
+  exits with code 3 at an alarm
+    cli/test_redact_monitor.py::test_a_watch_in_steps
 docs/faq.md
   summed over all labelings of the rest
     pipeline/test_confidence.py::test_entity_candidates_equal_enumeration
@@ -384,6 +390,8 @@ docs/long-documents.md
     cli/test_text_docs.py::test_a_text_that_takes_too_long_is_named
   memory of inference are linear
     pipeline/test_segmenter.py::test_memory_is_linear
+  lists such a document in `errors.jsonl`
+    cli/test_annotate_cli.py::test_failed_documents_are_listed
 docs/mathematics.md
   It never returns an invalid one
     layers/test_decoding.py::test_a_decoder_obeys_the_constraints
@@ -537,6 +545,8 @@ docs/redaction.md
     privacy/test_redact.py::test_marks_and_symbols_are_replaced_and_the_form_is_kept
   the same person in the second one
     privacy/test_restore.py::test_one_person_has_one_number
+  So is a later `redact` into the folder without it
+    cli/test_redact_files.py::test_a_folder_is_restored_with_its_own_vault
 docs/reference.md
   Each command is a function of the same name
     cli/test_thin.py::test_a_command_calls_the_function_of_its_name_and_no_other_command

@@ -13,7 +13,7 @@ from spacy.training import Example
 from spacy.util import fix_random_seed
 from tiny_training import network
 
-from bcrf.chain import Potentials
+from bcrf.chain import CRF, Potentials
 from bcrf.schemes import get_scheme
 from spacy_bcrf.pipeline.queries import Alternative, Candidate
 from spacy_bcrf.pipeline.settings import TEMPERATURES
@@ -37,7 +37,7 @@ def build(factory, head="BCRF", **settings):
     """Return a pipeline with random weights, so that no prediction is certain."""
     fix_random_seed(0)
     nlp = MultiLanguage()
-    model = network() | {"head": HEADS[head]}
+    model = network() | {"head": HEADS.get(head, {"@layers": f"spacy-bcrf.{head}.v1"})}
     pipe = nlp.add_pipe(factory, config={"model": model, **settings})
     for label in LABELS:
         pipe.add_label(label)
@@ -161,6 +161,16 @@ def test_processes_and_loaded_pipelines_give_the_same_confidences(tmp_path):
         for doc, values in zip(docs, expected, strict=True):
             for found, value in zip(confidences_of(doc), values, strict=True):
                 np.testing.assert_allclose(found, value, rtol=1e-5)
+
+
+@pytest.mark.parametrize("head", ["SAPO", "Perceptron", "MIRA"])
+def test_a_head_without_probabilities_has_those_of_a_crf(head):
+    nlp = build("bcrf_ner", head)
+    pipe = nlp.get_pipe("bcrf_ner")
+    potentials = pipe.find_potentials([nlp.make_doc(TEXTS[0])])
+    expected = enumeration.marginals(potentials)[0]
+    found = CRF().marginals(pipe.posterior(potentials)).unary
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("factory", ["bcrf_ner", "bcrf_tagger"])
