@@ -1,45 +1,49 @@
-// Inference in a linear chain. Mirrors bcrf/kernels/cpu (viterbi.hh, forward_backward.hh, sparse/stream.hh) and
+// Inference in a linear chain. Mirrors bcrf/kernels/cpu (viterbi.hh, forward_backward.hh) and
 // bcrf/chain/span_posteriors.py.
 //
 // Scores are float32, and sums of scores round as in the kernels, so that labelings are equal. Probabilities are float64.
 
 import { enlarged } from "./hash.js";
 
-const NEGLIGIBLE = 1e-9; // difference of probabilities
+const ROOM = 64, MOST_ROOM = 4096; // tokens
+const INFLUENCE = 1e-9; // of a tag that is left out, beside the rounding errors of float32
+const ROUNDING = 1e-3; // more than that of scores
+const UNKNOWN = new Float64Array(0); // how much better transitions are
 const FLOATS = { true: Float64Array, false: Float32Array };
 
-// Set out[to + t] to the sum of values[at + tag] * e over the transitions of each tag t.
-function multiply({ starts, tags, e }, values, at, out, to) {
-  for (let t = 0, k = 0; t < starts.length - 1; ++t) {
-    let sum = 0, second = 0, third = 0, fourth = 0; // four sums do not wait for each other
-    const end = starts[t + 1];
-    for (; k + 3 < end; k += 4) {
-      sum += values[at + tags[k]] * e[k];
-      second += values[at + tags[k + 1]] * e[k + 1];
-      third += values[at + tags[k + 2]] * e[k + 2];
-      fourth += values[at + tags[k + 3]] * e[k + 3];
-    }
-    for (; k < end; ++k) sum += values[at + tags[k]] * e[k];
-    out[to + t] = sum + second + (third + fourth);
+// Both functions go through the transitions from each tag. A tag u without influence beside the most likely tag is left out:
+// on paths through that one, every next tag is better by more than rounding, or likelier by a factor of 1 / INFLUENCE.
+
+// Set out[to + t] to the sum of values[at + u] * e over the transitions from tags u to t.
+export function multiply({ starts, tags, e, ratios }, values, at, out, to) {
+  const T = starts.length - 1;
+  let top = 0;
+  for (let t = 1; t < T; ++t) if (values[at + t] > values[at + top]) top = t;
+  const least = INFLUENCE * values[at + top];
+  for (let t = 0; t < T; ++t) out[to + t] = 0;
+  for (let u = 0; u < T; ++u) {
+    const x = values[at + u];
+    if (x === 0 || x * ratios[top * T + u] < least) continue;
+    for (let k = starts[u], end = starts[u + 1]; k < end; ++k) out[to + tags[k]] += x * e[k];
   }
 }
 
-// Set out[to + t] to the largest values[at + tag] + w over the transitions of each tag t. Rounding keeps the order.
-function maximize({ starts, tags, w }, values, at, out, to) {
-  for (let t = 0, k = 0; t < starts.length - 1; ++t) {
-    let most = -Infinity, second = -Infinity;
-    const end = starts[t + 1];
-    for (; k + 1 < end; k += 2) {
-      const x = values[at + tags[k]] + w[k], y = values[at + tags[k + 1]] + w[k + 1];
-      if (x > most) most = x;
-      if (y > second) second = y;
+// Set out[to + t] to the largest values[at + u] + w over the transitions from tags u to t. Rounding keeps the order.
+function maximize({ starts, tags, w, leads }, values, at, out, to) {
+  const T = starts.length - 1;
+  let top = 0;
+  for (let t = 1; t < T; ++t) if (values[at + t] > values[at + top]) top = t;
+  const least = values[at + top] - ROUNDING;
+  for (let t = 0; t < T; ++t) out[to + t] = -Infinity;
+  for (let u = 0; u < T; ++u) {
+    const x = values[at + u];
+    if (x + leads[top * T + u] < least) continue;
+    for (let k = starts[u], end = starts[u + 1]; k < end; ++k) {
+      const t = to + tags[k], y = x + w[k];
+      if (y > out[t]) out[t] = y;
     }
-    if (k < end) second = Math.max(second, values[at + tags[k]] + w[k++]);
-    out[to + t] = most > second ? most : second;
   }
 }
-
-const argmax = (values) => values.reduce((top, x, t) => (x > values[top] ? t : top), 0);
 
 // T tags and the transitions into and out of each: their tags, weights w and factors e = exp(w / temperature).
 export class Transitions {
@@ -58,10 +62,22 @@ export class Transitions {
         }
         starts[t + 1] = tags.length;
       }
-      return { starts, tags: Int32Array.from(tags), w: this.Floats.from(w), e: Float64Array.from(w, (x) => this.exp(x)) };
+      return this.compare({ starts, tags: Int32Array.from(tags), w: this.Floats.from(w), e: Float64Array.from(w, (x) => this.exp(x)) });
     };
     this.into = list((t, u) => [u, t]);
     this.out = list((t, u) => [t, u]);
+  }
+  // Set leads[top * T + u] to the most by which a transition from tag u is better than the one from tag `top` to the same tag,
+  // Infinity if that one is not allowed, and `ratios` to that of the factors.
+  compare(list) {
+    const { T, factor } = this, { starts, tags, w } = list, row = new Float64Array(T), leads = new Float64Array(T * T).fill(-Infinity);
+    for (let top = 0; top < T; ++top) {
+      row.fill(-Infinity);
+      for (let k = starts[top]; k < starts[top + 1]; ++k) row[tags[k]] = w[k];
+      for (let u = 0; u < T; ++u)
+        for (let k = starts[u]; k < starts[u + 1]; ++k) leads[top * T + u] = Math.max(leads[top * T + u], w[k] - row[tags[k]]);
+    }
+    return Object.assign(list, { leads, ratios: leads.map((lead) => Math.exp(lead * factor)) });
   }
   exp(weight) {
     return Math.exp(this.Floats.of(this.Floats.of(weight)[0] * this.factor)[0]);
@@ -76,7 +92,7 @@ export class Transitions {
         w[k] += score;
         e[k] = this.exp(w[k]);
       }
-      return { ...list, w, e };
+      return { ...list, w, e, leads: UNKNOWN, ratios: UNKNOWN };
     };
     return Object.create(this, {
       into: { get: () => correct(this.into, (u, t) => [t, u]) },
@@ -91,24 +107,37 @@ export function find({ starts, tags }, t, u) {
   return -1;
 }
 
-// Forward passes over tokens that come one after another: the best paths and the sums of all paths into each tag.
+// Passes over tokens that come one after another: the best paths and the sums of all paths into each tag, and when all
+// tokens are there, the posterior.
 export class Lattice {
-  // capacity: tokens for which there is room.
-  constructor(transitions, capacity) {
-    const { T, Floats } = transitions, n = capacity * T;
-    Object.assign(this, { transitions, T, n: 0, best: new Floats(n), rounded: new Floats(T) });
+  // tagsOf: the first, inside, last and single tag of each slot.
+  constructor(transitions, tagsOf = {}) {
+    const { T, Floats } = transitions;
+    Object.assign(this, { transitions, T, ...tagsOf, rounded: new Floats(T), next: new Float64Array(T), capacity: 0 });
     this.behind = []; // the transitions from each token to the next
-    this.sums = []; // by token, see `sumsBehind`
-    this.rows = []; // by token and tag, see `given`
-    // Exponentials of scores; messages, whose sum is 1 for each token; their sum before that.
-    this.e = this.f = this.scale = new Float64Array(0);
+    this.clear();
+  }
+  // Forget all tokens. The room for few of them is kept.
+  clear() {
+    this.n = this.behind.length = 0;
+    if (this.capacity && this.capacity <= MOST_ROOM) return;
+    const { T, transitions: { Floats } } = this;
+    this.capacity = ROOM;
+    this.best = new Floats(ROOM * T);
+    // Exponentials of scores; messages, whose sum is 1 for each token; their sum before that; messages from the end.
+    for (const name of ["e", "f", "b"]) this[name] = new Float64Array(ROOM * T);
+    this.scale = new Float64Array(ROOM);
   }
   // Take the scores of a token, unary[from ..], and the transitions behind it.
   push(unary, from, behind) {
     const { T, n } = this, at = n * T, before = this.behind[n - 1];
-    if (at === this.best.length) this.best = enlarged(this.best);
+    if (n === this.capacity) {
+      for (const name of ["best", "e", "f", "b", "scale"]) this[name] = enlarged(this[name]);
+      this.capacity *= 2;
+    }
     const { best } = this;
-    if (n) maximize(before.into, best, at - T, best, at);
+    if (n) maximize(before.out, best, at - T, best, at);
+    else best.fill(0, 0, T);
     let top = -Infinity;
     for (let t = 0; t < T; ++t) {
       best[at + t] += unary[from + t];
@@ -120,23 +149,13 @@ export class Lattice {
   }
   // Find the sums of paths into the tags of token i, with the scores unary[from ..].
   addSums(i, unary, from) {
-    const grow = (old, length) => {
-      const larger = new Float64Array(length);
-      larger.set(old);
-      return larger;
-    };
-    if (this.f.length < this.best.length) {
-      this.e = grow(this.e, this.best.length);
-      this.f = grow(this.f, this.best.length);
-      this.scale = grow(this.scale, this.best.length / this.T);
-    }
     const { T, e, f, rounded, transitions: { factor } } = this, at = i * T;
     let top = -Infinity, sum = 0;
     for (let t = 0; t < T; ++t) {
       rounded[t] = unary[from + t] * factor;
       if (rounded[t] > top) top = rounded[t];
     }
-    if (i) multiply(this.behind[i - 1].into, f, at - T, f, at);
+    if (i) multiply(this.behind[i - 1].out, f, at - T, f, at);
     else f.fill(1, 0, T);
     for (let t = 0; t < T; ++t) {
       e[at + t] = Math.exp(rounded[t] - top);
@@ -145,11 +164,23 @@ export class Lattice {
     for (let t = 0; t < T; ++t) f[at + t] /= sum;
     this.scale[i] = sum;
   }
-  // Forget the first tokens.
-  drop(count) {
-    for (const values of [this.best, this.e, this.f]) values.copyWithin(0, count * this.T, this.n * this.T);
-    for (const list of [this.behind, this.sums, this.rows]) list.splice(0, count);
-    this.n -= count;
+  // Take all tokens of a text, and return this lattice. behind(i): the transitions behind token i.
+  fill(unary, behind) {
+    this.clear();
+    this.unary = unary;
+    for (let i = 0; i * this.T < unary.length; ++i) this.push(unary, i * this.T, behind(i));
+    return this;
+  }
+  // Find the posterior of a text.
+  findPosterior() {
+    const { T, n, unary, next, behind } = this;
+    for (let i = 0; i < n; ++i) this.addSums(i, unary, i * T);
+    const { e, b, scale } = this;
+    b.fill(1, (n - 1) * T, n * T);
+    for (let i = n - 2, at = i * T; i >= 0; --i, at -= T) {
+      for (let t = 0; t < T; ++t) next[t] = (e[at + T + t] * b[at + T + t]) / scale[i + 1];
+      multiply(behind[i].into, next, 0, b, at);
+    }
   }
   // Return the tag of token i on the best path to a tag of the next one, -1 for none. Of equal ones, the lowest.
   previous(i, to) {
@@ -164,113 +195,24 @@ export class Lattice {
     }
     return found;
   }
-  // Return the tags of the best path from a token on, as far as all paths agree; when the text has ended, all.
-  settle(from, ended) {
-    const { T, n } = this, last = n - 1, found = new Int32Array(n - from);
-    let tags = [argmax(this.best.subarray(last * T, n * T))], final = from;
-    if (!ended) tags = Array.from({ length: T }, (_, t) => this.previous(last, t)).filter((tag) => tag >= 0);
-    for (let i = last; i >= from; --i) {
-      if (tags.length > 1) tags = [...new Set(tags)];
-      if (tags.length === 1) {
-        found[i - from] = tags[0];
-        final = Math.max(final, i + 1);
-      }
-      if (i > from) for (let k = 0; k < tags.length; ++k) tags[k] = this.previous(i - 1, tags[k]);
+  // Return the tags of the best path.
+  findBest() {
+    const { T, n, best } = this, found = new Int32Array(n), last = (n - 1) * T;
+    let tag = 0;
+    for (let t = 1; t < T; ++t) if (best[last + t] > best[last + tag]) tag = t;
+    for (let i = n - 1; i >= 0; --i) {
+      found[i] = tag;
+      if (i) tag = this.previous(i - 1, tag);
     }
-    return found.subarray(0, final - from);
+    return found;
   }
-  // Return the sums of paths into the tags of the token behind token k.
-  sumsBehind(k) {
-    if (!this.sums[k]) multiply(this.behind[k].into, this.f, k * this.T, (this.sums[k] = new Float64Array(this.T)), 0);
-    return this.sums[k];
-  }
-  // Return P(tag of token i | next tag) for each next tag, behind the last token. When the text has ended, for each last tag.
-  given(i, tag, ended) {
-    const { T, n, f, behind } = this, rows = (this.rows[i] ??= []);
-    const row = (rows[tag] ??= { p: new Float64Array(T).fill(1, tag, tag + 1), steps: 0, isFinal: false }), { p } = row;
-    for (; i + row.steps < n - ended && !row.isFinal; ++row.steps) {
-      const k = i + row.steps, sums = this.sumsBehind(k), joint = (this.joint ??= new Float64Array(T));
-      for (let t = 0; t < T; ++t) joint[t] = p[t] * f[k * T + t];
-      multiply(behind[k].into, joint, 0, p, 0);
-      let least = Infinity, most = -Infinity;
-      for (let t = 0; t < T; ++t) {
-        p[t] = sums[t] > 0 ? Math.min(1, p[t] / sums[t]) : 0;
-        if (sums[t] > 0) {
-          least = Math.min(least, p[t]);
-          most = Math.max(most, p[t]);
-        }
-      }
-      row.isFinal = most - least < NEGLIGIBLE;
-      if (row.isFinal) p.fill(least);
-    }
-    return p;
-  }
-  // P(tag of token k | tag of the next)
-  share(k, tag, next) {
-    const { into } = this.behind[k], place = find(into, next, tag), sum = this.sumsBehind(k)[next];
-    return place >= 0 && sum > 0 ? (this.f[k * this.T + tag] * into.e[place]) / sum : 0;
-  }
-  // Return a number that is at least P(tag of token i), whatever follows.
-  most(i, tag) {
-    const { out } = this.behind[i];
-    let most = 0;
-    for (let k = out.starts[tag], sums = this.sumsBehind(i); k < out.starts[tag + 1]; ++k)
-      if (sums[out.tags[k]] > 0) most = Math.max(most, out.e[k] / sums[out.tags[k]]);
-    return Math.min(1, most * this.f[i * this.T + tag] * (1 + NEGLIGIBLE));
-  }
-  // Return the least and the largest probability of these tags from token i on, and then another tag than `inside`.
-  //
-  // Given the tag of the next token, what follows no longer matters. So the bounds are over these tags.
-  bound(i, tags, inside, ended) {
-    const { T, n, f } = this, final = i + tags.length - 1, last = n - 1;
-    let before = 1;
-    for (let k = 1; k < tags.length; ++k) before *= this.share(i + k - 1, tags[k - 1], tags[k]);
-    const goesOn = inside >= 0 && final < n - ended ? this.share(final, tags.at(-1), inside) : 0;
-    const p = this.given(final, tags.at(-1), ended), longer = goesOn ? this.given(final + 1, inside, ended) : null;
-    const sums = ended ? null : this.sumsBehind(last);
-    let least = Infinity, most = -Infinity, mean = 0;
-    for (let t = 0; t < T; ++t) {
-      const x = before * Math.max(0, p[t] - (longer ? goesOn * longer[t] : 0));
-      if (ended) mean += x * f[last * T + t];
-      else if (sums[t] > 0) {
-        least = Math.min(least, x);
-        most = Math.max(most, x);
-      }
-    }
-    return ended ? [Math.min(1, mean), Math.min(1, mean)] : [least, most];
-  }
-}
-
-// Return a lattice of all tokens. unary (n, T). behind(i): the transitions behind token i.
-export function fill(transitions, unary, behind) {
-  const { T } = transitions, n = unary.length / T, lattice = new Lattice(transitions, n);
-  for (let i = 0; i < n; ++i) lattice.push(unary, i * T, behind(i));
-  return Object.assign(lattice, { unary });
-}
-
-// Return a lattice of `fill` with its sums.
-export function withSums(lattice) {
-  for (let i = 0; !lattice.scale[i] && i < lattice.n; ++i) lattice.addSums(i, lattice.unary, i * lattice.T);
-  return lattice;
-}
-
-// The posterior of a lattice: the backward pass.
-export class Posterior {
-  // tagsOf: the first, inside, last and single tag of each slot.
-  constructor(lattice, tagsOf = {}) {
-    const { T, n, e, scale, behind } = withSums(lattice), b = new Float64Array(n * T).fill(1, (n - 1) * T), next = new Float64Array(T);
-    for (let i = n - 2, at = i * T; i >= 0; --i, at -= T) {
-      for (let t = 0; t < T; ++t) next[t] = (e[at + T + t] * b[at + T + t]) / scale[i + 1];
-      multiply(behind[i].out, next, 0, b, at);
-    }
-    Object.assign(this, { lattice, b, n, T, ...tagsOf });
-  }
+  // P(tag t of token i)
   tag(i, t) {
-    return Math.min(1, this.lattice.f[i * this.T + t] * this.b[i * this.T + t]);
+    return Math.min(1, this.f[i * this.T + t] * this.b[i * this.T + t]);
   }
   // P(next tag v | tag u at i)
   step(i, u, v) {
-    const { T, b, n, lattice: { e, scale, behind } } = this, at = (i + 1) * T + v, past = b[i * T + u];
+    const { T, n, b, e, scale, behind } = this, at = (i + 1) * T + v, past = b[i * T + u];
     if (i + 1 >= n || !(past > 0)) return 0;
     const { out } = behind[i], k = find(out, u, v);
     return k < 0 ? 0 : (out.e[k] * e[at] * b[at]) / scale[i + 1] / past;
@@ -288,16 +230,16 @@ export class Posterior {
   // Return all spans [from, to, slot, probability] of at least this probability.
   candidates(least) {
     const found = [], { first, inside, last, single, n } = this;
+    const keep = (p, from, to, slot, tag) => {
+      if (p >= least) p *= this.stop(to - 1, tag, slot);
+      if (p >= least) found.push([from, to, slot, Math.min(1, p)]);
+    };
     for (let from = 0; from < n; ++from)
       for (let slot = 0; slot < first.length; ++slot) {
-        const keep = (p, to, tag) => {
-          if (p >= least) p *= this.stop(to - 1, tag, slot);
-          if (p >= least) found.push([from, to, slot, Math.min(1, p)]);
-        };
-        keep(this.tag(from, single[slot]), from + 1, single[slot]);
+        keep(this.tag(from, single[slot]), from, from + 1, slot, single[slot]);
         let tag = first[slot], p = this.tag(from, tag);
         for (let i = from; p >= least && i + 1 < n; ++i) {
-          keep(p * this.step(i, tag, last[slot]), i + 2, last[slot]);
+          keep(p * this.step(i, tag, last[slot]), from, i + 2, slot, last[slot]);
           p *= this.step(i, tag, inside[slot]);
           tag = inside[slot];
         }
@@ -315,8 +257,7 @@ export function pathOf({ first, inside, last, single }, size, slot) {
 }
 
 // Return the n best labelings, the best first: tags and the probability of each.
-export function findBest(count, lattice) {
-  const { T, n, e, scale, behind } = withSums(lattice);
+export function findBest(count, { T, n, e, scale, behind }) {
   // Of each token and tag: the best prefixes as [score, tag, rank] of the one before.
   const lists = [], best = (found) => found.sort((a, b) => b[0] - a[0]).slice(0, count);
   for (let i = 0; i < n; ++i)

@@ -1,7 +1,7 @@
 // A component: from tokens to tags or spans. Mirrors spacy_bcrf/pipeline/prediction.py and its codecs.
 
 import { bestSpans } from "./best_spans.js";
-import { Posterior, Transitions, fill, findBest, pathOf } from "./chain.js";
+import { Lattice, Transitions, findBest, pathOf } from "./chain.js";
 import { Scores } from "./scores.js";
 import { toFirstOrder } from "./second_order.js";
 import { poolPosteriors } from "./two_pass.js";
@@ -14,13 +14,14 @@ const order = (a, b) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2];
 // The scores of a chain with T tags, which are those of C chains side by side with S tags each, and their transitions.
 class Chain {
   // isAllowed(from, to): of transitions. closed(from, to): whether one ends a span without a tag that shows it, or null.
-  constructor(spec, file, temperature, isAllowed = () => true, closed = null) {
+  constructor(spec, file, temperature, isAllowed = () => true, closed = null, tagsOf = {}) {
     this.scores = new Scores(spec, file);
     const { S, T, general } = this.scores, weights = new Float32Array(S * S);
     for (let u = 0; u < S; ++u) weights.set(general.subarray(u * T, u * T + S), u * S);
     const make = (allowed, heat) => new Transitions(weights, S, allowed, heat, spec.full === true);
     this.transitions = make(isAllowed, temperature);
     this.behindBlanks = closed ? make((u, t) => isAllowed(u, t) && !closed(u, t), temperature) : this.transitions;
+    this.lattices = Array.from({ length: T / S }, () => new Lattice(this.transitions, tagsOf));
     Object.assign(this, { S, C: T / S, pairs: spec.pairs === undefined ? null : file.sections[spec.pairs] });
     if (!this.pairs) return;
     if (this.pairs.length !== (S + 1) * S) throw new RangeError("the pairs do not fit the tags");
@@ -29,7 +30,7 @@ class Chain {
   // Return scores (n, T) as those (n, S) of each chain.
   split(scores) {
     const { S, C, transitions: { Floats } } = this, n = scores.length / (S * C);
-    if (C === 1) return [new Floats(scores)];
+    if (C === 1 && Floats === Float32Array) return [scores];
     return Array.from({ length: C }, (_, c) => {
       const own = new Floats(n * S);
       for (let i = 0; i < n; ++i) own.set(scores.subarray((i * C + c) * S, (i * C + c + 1) * S), i * S);
@@ -49,7 +50,9 @@ export class Component {
     const allowed = this.isSpans && file.sections[spec.transitions], S = spec.n_states;
     const isAllowed = allowed ? (u, t) => allowed[u * S + t] === 1 : undefined;
     const closed = spec.is_end_open ? (u, t) => u > 0 && (t === 0 || start[t]) : null;
-    this.chain = new Chain(spec.chain, file, spec.temperature, isAllowed, closed);
+    const [first, inside, last, single] = spec.span_tags ?? [];
+    this.tagsOf = { first, inside, last, single };
+    this.chain = new Chain(spec.chain, file, spec.temperature, isAllowed, closed, this.tagsOf);
     this.first = spec.first ? new Chain(spec.first.chain, file, 1) : null;
     const { C } = this.chain;
     if (this.chain.S !== S || S * C !== spec.tags.length || (allowed && allowed.length !== S * S))
@@ -62,8 +65,7 @@ export class Component {
     this.depths = layers?.depths ?? [1];
     this.most = Math.max(1, ...this.places.map(({ chains }) => chains.length));
     if (this.isSpans) {
-      const [first, inside, last, single] = spec.span_tags, perLabel = (S - 1) / first.length;
-      this.tagsOf = { first, inside, last, single };
+      const perLabel = (S - 1) / first.length;
       this.slotOf = Array.from({ length: S }, (_, t) => Math.floor((t - 1) / perLabel));
       this.isUnused = this.labelOf.map((own) => this.slotOf.map((slot) => own[slot] < 0));
     }
@@ -98,7 +100,7 @@ export class Component {
         this.restrict(own, i * S, c, isBlank(i), i === n - 1);
       }
       const behind = (i) => (isBlank(i) ? behindBlanks : transitions);
-      return fill(transitions, own, edges ? (i) => behind(i).corrected(edges[i]) : behind);
+      return chain.lattices[c].fill(own, edges ? (i) => behind(i).corrected(edges[i]) : behind);
     });
   }
   // Forbid tags that cannot start or end a text.
@@ -120,9 +122,9 @@ export class Component {
       if (isUnused[t] || (isBlank && (edge[t] || (isLast && isEndOpen)))) unary[at + t] = -Infinity;
   }
   pool(doc, columns) {
-    const { scores, transitions, S } = this.first, unary = this.first.split(scores.score(doc, columns));
-    const posteriors = unary.map((own) => new Posterior(fill(transitions, own, () => transitions)));
-    const posterior = (i, t) => posteriors[Math.floor(t / S)].tag(i, t % S);
+    const { scores, transitions, lattices, S } = this.first, unary = this.first.split(scores.score(doc, columns));
+    unary.forEach((own, c) => lattices[c].fill(own, () => transitions).findPosterior());
+    const posterior = (i, t) => lattices[Math.floor(t / S)].tag(i, t % S);
     return poolPosteriors(posterior, this.spec.first, doc, this.chain.scores.characters);
   }
   // Return what a document has. minimum: by label the least probabilities of candidates; null for none.
@@ -131,11 +133,11 @@ export class Component {
     Object.assign(found, minimum && { candidates: [] }, inside && { inside: [] }, nbest && { nbest: [] });
     if (!doc.words.length) return found;
     const fixed = this.findFixed(columns), lattices = this.lattices(doc, columns, fixed);
-    const tags = spec.decoder === "f" ? null : lattices.map((lattice) => lattice.settle(0, true));
+    const tags = spec.decoder === "f" ? null : lattices.map((lattice) => lattice.findBest());
     let posteriors = null; // few texts without spans need them
     const isLikely = probabilities || least.some(Boolean) || spec.layers, hasSpans = tags?.some((own) => own.some(Boolean));
     if (!tags || minimum || inside || (isLikely && (hasSpans || !this.isSpans)))
-      posteriors = lattices.map((lattice) => new Posterior(lattice, this.tagsOf));
+      (posteriors = lattices).forEach((lattice) => lattice.findPosterior());
     if (!this.isSpans) {
       const p = Array.from(tags[0], (t, i) => posteriors?.[0].tag(i, t));
       found.tags = Array.from(tags[0], (t, i) => (p[i] < least[t] ? "" : spec.tags[t]));
@@ -220,6 +222,7 @@ export class Component {
   }
   nbest(doc, lattices, count) {
     if (lattices.length > 1) throw new RangeError(`${this.name} has spans that may overlap, which have no n best labelings here`);
+    lattices[0].findPosterior();
     return findBest(count, lattices[0]).map(({ tags, p }) => ({
       probability: p,
       tags: Array.from(tags, (t) => this.spec.tags[t]),

@@ -163,11 +163,14 @@ export class Scores {
   }
   // Add the features of a template with n parts, of `given` values, from part p on.
   expand(n, p, low, high, out, at) {
-    const { values, from, to } = this.given[p];
+    const { weights, given } = this, { values, from, to } = given[p];
+    if (p + 1 === n) {
+      for (let i = from; i < to; i += 2) weights.add(low, high, values[i], values[i + 1], out, at);
+      return;
+    }
     for (let i = from; i < to; i += 2) {
       mix(low, high, values[i], values[i + 1]);
-      if (p + 1 < n) this.expand(n, p + 1, hash[0], hash[1], out, at);
-      else this.weights.add(hash[0], hash[1], out, at);
+      this.expand(n, p + 1, hash[0], hash[1], out, at);
     }
   }
   // Return the number of a gram: the words ids[k ..], of which `shorter` is the gram without the last one.

@@ -1,6 +1,6 @@
 // Chains whose weights have three neighbouring tags. Mirrors bcrf/kernels/cpu/sparse/second_order.hh.
 
-import { Posterior, fill, find } from "./chain.js";
+import { Lattice, find } from "./chain.js";
 
 const LEAST_MARGINAL = 0.01; // of a tag that is kept
 
@@ -15,7 +15,7 @@ function logSum(terms) {
 export function toFirstOrder(transitions, unary, weight) {
   const { T, out } = transitions, n = unary.length / T, edges = new Array(n).fill([]), corrected = unary.slice();
   if (n < 2) return { unary, edges };
-  const kept = keepTags(fill(transitions, unary, () => transitions), out);
+  const kept = keepTags(new Lattice(transitions).fill(unary, () => transitions), out);
   const pair = (i, u, t) => (out.w[find(out, u, t)] ?? -Infinity) + unary[i * T + t];
   const logMarginal = pairMarginals(kept, unary, T, pair, weight);
   let beta = kept[n - 1].map(() => 0);
@@ -39,9 +39,10 @@ export function toFirstOrder(transitions, unary, weight) {
 
 // Return the tags of each token with a large marginal, and those of the best labeling, that are on a path of kept tags.
 function keepTags(lattice, out) {
-  const posterior = new Posterior(lattice), { n, T } = lattice, tags = Array.from({ length: T }, (_, t) => t);
-  const kept = Array.from(lattice.settle(0, true), (best, i) =>
-    tags.filter((t) => t === best || Math.fround(posterior.tag(i, t)) >= Math.fround(LEAST_MARGINAL)));
+  const { n, T } = lattice, tags = Array.from({ length: T }, (_, t) => t);
+  lattice.findPosterior();
+  const kept = Array.from(lattice.findBest(), (best, i) =>
+    tags.filter((t) => t === best || Math.fround(lattice.tag(i, t)) >= Math.fround(LEAST_MARGINAL)));
   for (let i = 1; i < n; ++i) kept[i] = kept[i].filter((t) => kept[i - 1].some((u) => find(out, u, t) >= 0));
   for (let i = n - 2; i >= 0; --i) kept[i] = kept[i].filter((u) => kept[i + 1].some((t) => find(out, u, t) >= 0));
   return kept;

@@ -3,7 +3,8 @@
 
 import { bestSpans } from "./best_spans.js";
 import { checkText, codePoints, countBelow, isSpaceAt } from "./characters.js";
-import { Lattice, pathOf } from "./chain.js";
+import { pathOf } from "./chain.js";
+import { OpenLattice } from "./open_lattice.js";
 import { Affixes } from "./tokenizers.js";
 
 const TOLERANCE = 1e-4; // the most by which the probability of a released span may differ from that of the whole text
@@ -116,7 +117,7 @@ export class Stream {
     Object.assign(this, { tokenizer, component, minimum, text: new Text(tokenizer), tokens: [], isClosed: false });
     // Tokens are known by their number in the text. Lists have those from `base` on.
     this.base = this.scored = this.released = 0;
-    this.lattices = Array.from({ length: C }, () => new Lattice(transitions, 64));
+    this.lattices = Array.from({ length: C }, () => new OpenLattice(transitions));
     // Of each chain, with the decoder for F of each group of labels whose spans may not overlap. tags: those that are final.
     // open: the first token of a span that may go on, or of the tokens without final tags.
     this.isForF = component.spec.decoder === "f";

@@ -64,11 +64,15 @@ class Parts {
   split(text) {
     if (this.ofTokens && PLAIN.test(text)) return { words: [text], spaces: [false] };
     return remember(this.known, text, () => {
-      const matches = [...text.matchAll(this.pattern)], last = matches.length - 1;
-      const words = matches.map((match) => match[1]), spaces = matches.map((match) => match[2] === " ");
-      if (this.ofTokens && spaces[last]) {
+      const { pattern } = this, words = [], spaces = [];
+      pattern.lastIndex = 0;
+      for (let match; (match = pattern.exec(text)); ) {
+        words.push(match[1]);
+        spaces.push(match[2] === " ");
+      }
+      if (this.ofTokens && spaces.at(-1)) {
+        spaces[words.length - 1] = false;
         words.push(" ");
-        spaces[last] = false;
       }
       return { words, spaces };
     });

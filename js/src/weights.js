@@ -1,6 +1,6 @@
 // The weights of features, by the keys of these. Mirrors bcrf/kernels/cpu/sparse/scores.hh.
 
-import { PairTable } from "./hash.js";
+import { PairTable, hash, mix } from "./hash.js";
 
 const HEAD = 3; // numbers before the weights of a key
 
@@ -39,9 +39,10 @@ export class Weights {
     }
     if (total !== values.length) throw new RangeError("the weights do not fit the keys");
   }
-  // Add the weights of a key to out[at ..].
-  add(low, high, out, at) {
-    const { T, data, floats } = this, place = this.table.find(low, high);
+  // Add the weights of a key with a value mixed in to out[at ..].
+  add(keyLow, keyHigh, valueLow, valueHigh, out, at) {
+    mix(keyLow, keyHigh, valueLow, valueHigh);
+    const { T, data, floats } = this, place = this.table.find(hash[0], hash[1]);
     if (place < 0) return;
     const start = place + HEAD, end = data[place + 2];
     if (end - start === T) for (let t = 0; t < T; ++t) out[at + t] += floats[start + t];
