@@ -114,7 +114,7 @@ export class Scores {
       }
   }
   forget() {
-    this.ids = new Map(); // of words, by their values in other columns
+    this.ids = new Map(); // by values in other columns, in maps of their own, of words
     this.outside = new Map(); // of places outside of the text
     this.words.forget();
     for (const grams of this.grams) grams.forget();
@@ -134,9 +134,13 @@ export class Scores {
   // Return the number of a word, with its values in other columns.
   idAt(doc, i, columns) {
     if (i < 0 || i >= doc.words.length) return this.idOutside(i < 0 ? i : i - doc.words.length);
-    const word = doc.words[i], others = this.columns.length ? this.columns.map((name) => column(name, word, i, columns, this.characters)).join("\0") : "";
-    let ids = this.ids.get(others);
-    if (!ids) this.ids.set(others, (ids = new Map()));
+    const word = doc.words[i];
+    let { ids } = this;
+    for (const name of this.columns) {
+      const value = column(name, word, i, columns, this.characters), next = ids.get(value) ?? new Map();
+      if (!next.size) ids.set(value, next);
+      ids = next;
+    }
     const known = ids.get(word);
     if (known !== undefined) return known;
     const characters = split(word), { words } = this;
@@ -213,9 +217,8 @@ export class Scores {
   // columns: tags of earlier components, by attribute. pooled: values of the first chain of two passes.
   score(doc, columns, { pooled = null, from = 0, to = doc.words.length } = {}) {
     const { T, others, given } = this, n = doc.words.length, out = new Float32Array((to - from) * T);
-    const lower = this.needsDoc ? doc.words.map((word) => this.characters.lower(word)) : null;
-    const read = { ...doc, lower, columns, pooled };
-    const listed = this.ofDoc.map((values) => values && Values.of(values(read)));
+    const read = this.needsDoc && { ...doc, lower: doc.words.map((word) => this.characters.lower(word)), columns, pooled };
+    const listed = read && this.ofDoc.map((values) => values && Values.of(values(read)));
     for (let begin = from; begin < to; begin += BLOCK) {
       const nSums = this.widths.reduce((sum, groups, w) => sum + groups.length * T * this.grams[w].n, 0);
       if (this.words.n > MOST_WORDS || nSums > MOST_SUMS) this.forget();
@@ -227,7 +230,7 @@ export class Scores {
         for (const { seed, parts } of others) {
           parts.forEach(([k, offset], p) => {
             const isInside = i + offset >= 0 && i + offset < n;
-            if (isInside && listed[k]) listed[k].give(given[p], i + offset, 0);
+            if (isInside && listed?.[k]) listed[k].give(given[p], i + offset, 0);
             else this.words.give(given[p], this.idAt(doc, i + offset, columns), k);
           });
           this.expand(parts.length, 0, seed[0], seed[1], out, at);

@@ -5,8 +5,8 @@
 
 import { isSpace, isSpaceAt } from "./characters.js";
 
+const NONE = [];
 const MOST_WORDS = 20000, LONGEST = 200; // of the texts whose words are kept
-const PLAIN = /^(?:[A-Z]*[a-z]*|[0-9]+)$/; // the most frequent tokens, which have one part
 
 export class Tokenizer {
   constructor(stages, characters) {
@@ -17,41 +17,38 @@ export class Tokenizer {
     });
   }
   split(text) {
-    const [first, ...others] = this.stages;
-    return others.reduce((found, stage) => {
+    let found = this.stages[0].split(text);
+    for (let k = 1; k < this.stages.length; ++k) {
       const words = [], spaces = [];
-      found.words.forEach((word, i) => {
-        const parts = stage.split(word), last = parts.words.length - 1;
-        parts.words.forEach((part, k) => {
-          words.push(part);
-          spaces.push(parts.spaces[k] || (k === last && found.spaces[i]));
-        });
-      });
-      return { words, spaces };
-    }, first.split(text));
+      for (let i = 0; i < found.words.length; ++i) {
+        const parts = this.stages[k].split(found.words[i]);
+        for (const part of parts.words) words.push(part);
+        for (const space of parts.spaces) spaces.push(space);
+        spaces[spaces.length - 1] ||= found.spaces[i];
+      }
+      found = { words, spaces };
+    }
+    return found;
   }
   // Return the tokens of a text: words, spaces, their first and last UTF-16 offsets, and which are white space.
   tokenize(text) {
     const { words, spaces } = text ? this.split(text) : { words: [], spaces: [] }, starts = [], ends = [], isBlank = [];
-    let at = 0;
-    words.forEach((word, i) => {
+    for (let i = 0, at = 0; i < words.length; ++i) {
+      const word = words[i];
       starts.push(at);
       ends.push((at += word.length));
       isBlank.push(isSpaceAt(word, 0) && isSpace(word));
       if (spaces[i]) ++at;
-    });
+    }
     return { text, words, spaces, starts, ends, isBlank };
   }
 }
 
-// Return what `make` makes of a text. known: what it has made.
-function remember(known, text, make) {
-  let found = known.get(text);
-  if (found) return found;
-  found = make();
+// Keep what has been made of a text, and return it.
+function keep(known, text, made) {
   if (known.size > MOST_WORDS) known.clear();
-  if (text.length < LONGEST) known.set(text, found);
-  return found;
+  if (text.length < LONGEST) known.set(text, made);
+  return made;
 }
 
 // The matches of a pattern with two groups: a word and its trailing blank. It splits characters, kinds of characters, and
@@ -62,20 +59,20 @@ class Parts {
     Object.assign(this, { pattern: characters.pattern(pattern, "gs"), ofTokens, known: new Map() });
   }
   split(text) {
-    if (this.ofTokens && PLAIN.test(text)) return { words: [text], spaces: [false] };
-    return remember(this.known, text, () => {
-      const { pattern } = this, words = [], spaces = [];
-      pattern.lastIndex = 0;
-      for (let match; (match = pattern.exec(text)); ) {
-        words.push(match[1]);
-        spaces.push(match[2] === " ");
-      }
-      if (this.ofTokens && spaces.at(-1)) {
-        spaces[words.length - 1] = false;
-        words.push(" ");
-      }
-      return { words, spaces };
-    });
+    return this.known.get(text) ?? keep(this.known, text, this.match(text));
+  }
+  match(text) {
+    const { pattern } = this, words = [], spaces = [];
+    pattern.lastIndex = 0;
+    for (let match; (match = pattern.exec(text)); ) {
+      words.push(match[1]);
+      spaces.push(match[2] === " ");
+    }
+    if (this.ofTokens && spaces.at(-1)) {
+      words.push(" ");
+      spaces[spaces.length - 1] = false;
+    }
+    return { words, spaces };
   }
 }
 
@@ -141,7 +138,7 @@ export class Affixes {
     return this.joinCases(words, spaces);
   }
   splitWord(word) {
-    return this.rules.get(word) ?? remember(this.known, word, () => this.cutAffixes(word));
+    return this.known.get(word) ?? keep(this.known, word, this.rules.get(word) ?? this.cutAffixes(word));
   }
   // Whether a text is a token of `token_match` or `url_match`.
   matches(pattern, text) {
@@ -188,10 +185,10 @@ export class Affixes {
   // Find special cases across words: of overlapping ones the longest, then the first.
   joinCases(words, spaces) {
     const found = [];
-    words.forEach((word, i) => {
-      for (const list of this.splitCases.get(word) ?? [])
+    for (let i = 0; i < words.length; ++i)
+      for (const list of this.splitCases.get(words[i]) ?? NONE)
         if (list.every((each, k) => words[i + k] === each)) found.push([i, i + list.length]);
-    });
+    if (!found.length) return { words, spaces };
     const kept = longestFirst(found).sort((a, b) => b[0] - a[0]);
     for (const [from, to] of kept) {
       let text = "";
