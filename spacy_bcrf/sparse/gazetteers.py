@@ -8,7 +8,7 @@ partial.name[0]    the positions of the word in any phrase, without its neighbou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ FIELDS = ("pattern", "name", "text", "alias", "aliases")
 PLACES = ("B", "I", "L", "U")
 _PHRASE = re.compile("[^\n]+")
 _WORD = re.compile("[^ \n]+")
+_UNCLEAN = re.compile(r"[^\S \n]|  |^ | $|^$", re.MULTILINE)
 # A Doc has the names of spaCy's symbols, such as "mark" and "LOC", by their ids.
 _SYMBOLS, _SYMBOL_IDS = np.array(
     sorted((hash_string(name), value) for name, value in IDS.items()), dtype="uint64"
@@ -65,7 +66,10 @@ class Gazetteers:
             for name, x in self._sources.items()
         }
         if nlp is not None:
-            phrases = {name: list_ + split_phrases(list_, nlp) for name, list_ in phrases.items()}
+            phrases = {
+                name: [*dict.fromkeys(list_ + split_phrases(list_, nlp))]
+                for name, list_ in phrases.items()
+            }
         self.restore(phrases)
 
     def restore(self, phrases: Mapping[str, Sequence[str]]) -> None:
@@ -349,6 +353,8 @@ def split_phrases(phrases: Sequence[str], nlp: Language) -> list[str]:
     return [" ".join(of_word[word] for word in phrase.split()) for phrase in phrases]
 
 
-def _join_phrases(phrases: Iterable[str]) -> str:
-    words = (" ".join(phrase.split()) for phrase in phrases)
-    return "\n".join(dict.fromkeys(filter(None, words)))
+def _join_phrases(phrases: Sequence[str]) -> str:
+    text = "\n".join(phrases)
+    if text.count("\n") == len(phrases) - 1 and not _UNCLEAN.search(text):
+        return text  # as of a saved model, which loads in half the time
+    return "\n".join(filter(None, (" ".join(phrase.split()) for phrase in phrases)))
