@@ -139,15 +139,27 @@ export class Identifiers {
     return found;
   }
   findKeys(head, start) {
-    const isNamed = ({ index }) => this.search("NAMES_SECRET", this.before(head, index));
-    const found = [...this.all("KEY", head, start), ...this.all("VALUE", head, start).filter(isNamed)];
-    return found.map(({ 0: key, index }) => [index, index + key.length]);
+    const isNamed = (name) => ({ index }) => this.search(name, this.before(head, index));
+    const found = [
+      ...this.all("KEY", head, start),
+      ...this.all("VALUE", head, start).filter(isNamed("NAMES_SECRET")),
+      ...this.all("CODE", head, start).filter(isNamed("NAMES_CODE")),
+    ].map(({ 0: key, index }) => [index, index + key.length]);
+    for (const { 0: text, 2: secret, index } of this.all("CREDENTIALS", head, start)) {
+      const end = index + text.length - 1; // without the @
+      found.push([end - secret.length, end]);
+    }
+    return found;
   }
   findUsers(head, start) {
     const { noUsers, noHandles } = this.spec, found = [];
     for (const { 0: text, 1: user, index } of this.all("USER", head, start)) {
       const end = index + text.length;
       if (!noUsers.includes(this.characters.lower(user))) found.push([end - user.length, end]);
+    }
+    for (const { 0: text, 1: user, 2: secret, index } of this.all("CREDENTIALS", head, start)) {
+      const end = index + text.length - secret.length - 2;
+      found.push([end - user.length, end]);
     }
     for (const { 0: handle, index } of this.all("HANDLE", head, start))
       if (!noHandles.includes(handle.split(".")[0])) found.push([index + 1, index + handle.length]);
@@ -191,7 +203,7 @@ export class Identifiers {
     if (this.search("DATE", text, 0, "y")) return false;
     if (isNamed) return true;
     if (text.startsWith("00")) return phones.isValid(phones.parse(`+${digits.slice(2)}`));
-    return digits !== plain && phones.isNational(plain);
+    return (digits !== plain || this.search("MOBILE", text, 0, "y")?.[0] === text) && phones.isNational(plain);
   }
   // Return a text with the digits of ASCII.
   toAscii(text) {

@@ -76,13 +76,13 @@ export class PhoneNumbers {
     const country = countries.length > 1 ? countries.find(isOf) : countries[0];
     return country !== undefined && isNumberOf(number, country);
   }
-  // Whether a text is a number of one of the regions, whose groups of digits are the usual ones or parts of them.
+  // Whether a text is a number of one of the regions, whose groups of digits, if any, are the usual ones or parts of them.
   isNational(text) {
     const ends = findEnds(text);
     return this.regions.some((country) => {
       const found = this.parse(text, country);
       if (found?.code !== country.code || !isNumberOf(found.number, country)) return false;
-      return [...findEnds(this.format(found))].every((end) => ends.has(end));
+      return /^\d+$/.test(text) || [...findEnds(this.format(found))].every((end) => ends.has(end));
     });
   }
   // Return a number as its country writes it.

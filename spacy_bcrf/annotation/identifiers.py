@@ -79,7 +79,7 @@ _KEY = re.compile(
     r"(?<![A-Za-z\d])(?:gh[a-z]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|sk-[\w-]{20,}"
     r"|[rsp]k_(?:live|test)_\w{10,}|(?:AKIA|ASIA)[\dA-Z]{16}|AIza[\w-]{35}|xox[a-z]-[\w-]{10,}"
     r"|npm_\w{30,}|hf_\w{30,}|pypi-[\w-]{30,}|SG\.[\w-]{16,}\.[\w-]{16,}"
-    r"|eyJ[\w-]{10,}\.[\w-]{10,}(?:\.[\w-]*)?|AAAA[B-E][\w+/=]{40,})"
+    r"|(?:[ps]k\.)?eyJ[\w-]{10,}\.[\w-]{10,}(?:\.[\w-]*)?|AAAA[B-E][\w+/=]{40,})"
 )
 _VALUE = re.compile(r"""[^\s"'<>,;&=]{6,}""")
 _NAMES_SECRET = re.compile(
@@ -87,12 +87,28 @@ _NAMES_SECRET = re.compile(
     r"|bearer)[\"']?\s{0,2}(?:[:=]\s{0,2}|(?<=bearer)\s)[\"']?$",
     re.IGNORECASE,
 )
+_NAMES_CODE = re.compile(
+    r"\b(?:(?:passw(?:or)?d|pass ?phrase|pass ?code|pin|otp"
+    r"|(?:security|verification|access|one-time|door|gate|alarm|entry)[- ](?:code|pin))"
+    r"(?: (?:number|no\.))?[\"']?(?: (?:is|was|now|to)){0,2}\s{0,2}:?"
+    r"|(?:session(?:[-_]?id)?|sid|cookie)[\"']?[:=])\s{0,2}[\"'(`]?$",
+    re.IGNORECASE,
+)
+_CODE = re.compile(
+    r"(?<![^\s\"'(`:=])(?:\d{3}[ -]\d{3}(?![\w-])"
+    r"""|(?=[^\s"'<>`,;&=]{0,30}\d)[^\s"'<>`,;&=]{3,64}[^\W_])"""
+)
+_CREDENTIALS = re.compile(
+    r"(?<![a-z\d])(?!https?:|ftp:|wss?:)[a-z][a-z\d+.-]{1,20}://"
+    r"(?P<user>[^\s:/@]{1,64}):(?P<found>[^\s/@]{1,64})@"
+)
 _USER = re.compile(
     r"(?:\b|_)(?:user|user[-_]?name|user[-_]?id|login|uid)[\"']?[=:][\"']?"
     r"(?P<found>[^\W\d][\w.-]*\w)",
     re.IGNORECASE,
 )
 NO_USERS = {"none", "null", "true", "false", "root", "self", "name"}
+_MOBILE = re.compile(r"07\d{9}|0[67]\d{8}")
 _PHONE_DIGITS = re.compile(r"\+?(?:\(\+?\d{1,5}\) ?)?\d[\d().\-/ ]{3,22}\d(?!\w|[.,:/-]\d)")
 _PHONE = re.compile(rf"(?<![\w/+-])(?<!\d[.,:]){_PHONE_DIGITS.pattern}")
 _DATE = re.compile(r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})\b.*")
@@ -131,7 +147,11 @@ _NATIONAL = {
 }
 """Modules of python-stdnum, with the forms of their numbers in texts."""
 NATIONAL_FORMS = {
-    name: re.compile(rf"(?<![\w.,-])(?:{form})(?![\w-]|[.,]\d)") for name, form in _NATIONAL.items()
+    # No part of a telephone number with the code of a country.
+    name: re.compile(
+        rf"(?<![\w.,)+-])(?<!\+\d )(?<!\+\d\d )(?<!\+\d\d\d )(?:{form})(?![\w-]|[.,]\d)"
+    )
+    for name, form in _NATIONAL.items()
 }
 _LONG = re.compile(r"[A-Z\d]{2}[A-Z\d .-]{6}")
 
@@ -264,7 +284,7 @@ class Identifiers:
             return True
         if text[:2] == "00":
             return self._holds(phones.is_valid_number, "+" + digits[2:])
-        if text.isdigit():
+        if text.isdigit() and not _MOBILE.fullmatch(text):
             return False
         groups = re.findall(r"\d+", text)
         ends = {sum(map(len, groups[:n])) for n in range(1, len(groups) + 1)}
@@ -274,7 +294,8 @@ class Identifiers:
                 national = phones.PhoneNumberFormat.NATIONAL
                 shown = phones.format_number(phones.parse(text, region), national)
                 usual = re.findall(r"\d+", shown)
-                if ends >= {sum(map(len, usual[:n])) for n in range(1, len(usual) + 1)}:
+                usual_ends = {sum(map(len, usual[:n])) for n in range(1, len(usual) + 1)}
+                if text.isdigit() or ends >= usual_ends:
                     return True
         return False
 
@@ -345,12 +366,19 @@ def _find_keys(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     for match in _VALUE.finditer(text, start, end):
         if _NAMES_SECRET.search(text, max(0, match.start() - BEFORE), match.start()):
             yield match.span()
+    for match in _CODE.finditer(text, start, end):
+        if _NAMES_CODE.search(text, max(0, match.start() - BEFORE), match.start()):
+            yield match.span()
+    for match in _CREDENTIALS.finditer(text, start, end):
+        yield match.span("found")
 
 
 def _find_users(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     for match in _USER.finditer(text, start, end):
         if match["found"].lower() not in NO_USERS:
             yield match.span("found")
+    for match in _CREDENTIALS.finditer(text, start, end):
+        yield match.span("user")
     for match in _HANDLE.finditer(text, start, end):
         if match[0].partition(".")[0] not in NO_HANDLES:
             yield match.start() + 1, match.end()

@@ -43,6 +43,14 @@ RIGHT = [
     ("0161 496 0118, 0161 496 0119", dict.fromkeys(PHONES, "PHONE_NUMBER")),
     ("Call 555 0118 12", {"555 0118 12": "PHONE_NUMBER"}),
     ("ids 1234 2341 2341 2346", {"2341 2341 2346": "NATIONAL_ID"}),
+    ("Ph: +44 131 496 0733", {"+44 131 496 0733": "PHONE_NUMBER"}),
+    ("or +44 (0)131 496 0733.", {"+44 (0)131 496 0733": "PHONE_NUMBER"}),
+    ("ring me in the morning on 07911123456", {"07911123456": "PHONE_NUMBER"}),
+    ("My password is Harbour!Seal48.", {"Harbour!Seal48": "KEY"}),
+    ("passcode 558 213 for the gate", {"558 213": "KEY"}),
+    ("security code: 4471,", {"4471": "KEY"}),
+    ("session=s%3Aq8Zt1vKx0LmP3 ok", {"s%3Aq8Zt1vKx0LmP3": "KEY"}),
+    ("postgres://ledger_rw:T0psail@db.x:5432/a", {"ledger_rw": "USERNAME", "T0psail": "KEY"}),
     ("AB12 GR16 0110 1250 0000 0001 2300 695", {GREEK: "IBAN_CODE"}),
 ]  # fmt: skip
 WRONG = [
@@ -50,6 +58,8 @@ WRONG = [
     *("2025-02-11T06:14:09Z took=18ms 10:02:33", "version 3.2.1, chapter 6.2, TX-310"),
     *("code is 482 913. GR17 0110 1250 0000 0001 2300 695", "card 5500 0055 5555 5558"),
     *("std::vector<int> a = 2 * 3", "from 01/03/2025 to 12.11.2024", "No. 2025-00417"),
+    *("reset the password within 24 hours", "session 3: 12:30 to 14:00", "order 01234567890"),
+    *("password has 12 signs", "pin the 3 notes", "a passcode of 6 digits"),
 ]
 
 

@@ -67,6 +67,20 @@ IDENTIFIERS = [
         "12 ",
     ),
     *("0161 496 0118/0161 496 0119", "943 476 5919", "\U0001f469 call 555 0118 1", "DE 136695976"),
+    *(
+        "+44 131 496 0733",
+        "07911123456",
+        "\u0660\u0667911123456",
+        "07\u066911123456",
+        "0612345678",
+        "(0)131 496 0733",
+    ),
+    *("My password is Harbour!Seal48.", "passcode 558 213", "session=s%3Aq8Zt1", "PIN: 4471"),
+    *(
+        "postgres://ann_rw:T0ps@db.example:5432/a",
+        "https://ann:T0ps@b.example/",
+        "pk.eyJhbGciOiJI.eyJzdWIiOiIx",
+    ),
     *("api-key: abcdef", "ap\u0131-key: \u0130abcdef", "٠١٦١ ٤٩٦ ٠١١٨", "12345678Z"),
 ]
 PHRASES = ["Mark Twain", "Ann", "main st.", "LOC agent", "Houston , Texas"]
