@@ -101,10 +101,10 @@ export interface Pipeline {
   annotate(text: string, options?: { probabilities?: boolean; nbest?: number }): Annotation;
   candidates(text: string, options?: CandidateOptions): Span[];
   redact(text: string, options?: RedactOptions): Redacted;
-  stream(options?: CandidateOptions): Stream;
+  stream(options?: CandidateOptions): Promise<Stream>;
 }
 
-/** The bytes are no model, damaged, or of a version that this one cannot read. */
+/** The bytes are no model, damaged, or of a version that this one cannot read. `cause`: the error of a damaged one. */
 export class ModelError extends Error {}
 
 /** Load a file of `python -m spacy bcrf export`, gzipped or not. */

@@ -1,10 +1,7 @@
 // A component: from tokens to tags or spans. Mirrors spacy_bcrf/pipeline/prediction.py and its codecs.
 
-import { bestSpans } from "./best_spans.js";
 import { Lattice, Transitions, findBest, pathOf } from "./chain.js";
 import { Scores } from "./scores.js";
-import { toFirstOrder } from "./second_order.js";
-import { poolPosteriors } from "./two_pass.js";
 
 const HIGHEST = 1 - 1e-5; // threshold: the posterior of a certain span is 1 up to rounding
 const USUAL = 0.5; // threshold of the decoder for F
@@ -46,7 +43,8 @@ class Chain {
 export class Component {
   constructor(spec, file) {
     const { name, labels, layers, start } = spec, all = labels.map((_, l) => l);
-    Object.assign(this, { name, spec, labels, isSpans: spec.span_tags !== undefined });
+    Object.assign(this, { name, spec, labels, more: file.more, isSpans: spec.span_tags !== undefined });
+    this.column = spec.writes.replace("token.", "");
     const allowed = this.isSpans && file.sections[spec.transitions], S = spec.n_states;
     const isAllowed = allowed ? (u, t) => allowed[u * S + t] === 1 : undefined;
     const closed = spec.is_end_open ? (u, t) => u > 0 && (t === 0 || start[t]) : null;
@@ -94,7 +92,7 @@ export class Component {
       let edges = null;
       this.limit(own, 0, true, n === 1);
       this.limit(own, (n - 1) * S, false, true);
-      if (chain.pairs) ({ unary: own, edges } = toFirstOrder(chain.plain, own, (u, v, w) => chain.weightOfThree(u, v, w)));
+      if (chain.pairs) ({ unary: own, edges } = this.more.toFirstOrder(chain.plain, own, (u, v, w) => chain.weightOfThree(u, v, w)));
       for (let i = 0; i < n; ++i) {
         if (fixed.length) this.restrictFixed(own, i * S, fixed[i], fixed[i - 1]);
         this.restrict(own, i * S, c, isBlank(i), i === n - 1);
@@ -125,7 +123,7 @@ export class Component {
     const { scores, transitions, lattices, S } = this.first, unary = this.first.split(scores.score(doc, columns));
     unary.forEach((own, c) => lattices[c].fill(own, () => transitions).findPosterior());
     const posterior = (i, t) => lattices[Math.floor(t / S)].tag(i, t % S);
-    return poolPosteriors(posterior, this.spec.first, doc, this.chain.scores.characters);
+    return this.more.poolPosteriors(posterior, this.spec.first, doc, this.chain.scores.characters);
   }
   // Return what a document has. minimum: by label the least probabilities of candidates; null for none.
   run(doc, columns, { probabilities = true, nbest = 0, minimum = null, inside = false } = {}) {
@@ -209,7 +207,7 @@ export class Component {
     this.depths.forEach((depth, group) => {
       const own = spans.filter(([, , label]) => this.groups[label] === group);
       const gains = own.map(([, , label, p]) => p - cutoffs[label]);
-      for (const i of bestSpans(own, gains, depth)) chosen.push(own[i].slice(0, 3));
+      for (const i of this.more.bestSpans(own, gains, depth)) chosen.push(own[i].slice(0, 3));
     });
     return chosen.sort(order);
   }
@@ -221,7 +219,6 @@ export class Component {
     return 1 / (1 + Math.exp(-(slopes[k] * (Math.log(q) - Math.log1p(-q)) + intercepts[k])));
   }
   nbest(doc, lattices, count) {
-    if (lattices.length > 1) throw new RangeError(`${this.name} has spans that may overlap, which have no n best labelings here`);
     lattices[0].findPosterior();
     return findBest(count, lattices[0]).map(({ tags, p }) => ({
       probability: p,

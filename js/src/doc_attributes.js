@@ -3,33 +3,26 @@
 // Each function returns the values of each token, lists of strings.
 
 import { ALPHA, SPACE, split } from "./characters.js";
-import { shape, sortTexts } from "./word_attributes.js";
+import { sortTexts } from "./rare_attributes.js";
+import { column } from "./word_attributes.js";
 
 const BOUNDS = [0, 1, 2, 5, 10];
 const MOST = 8; // values of a word
 const FIELD = 3; // words of a field
 const OFFSETS = { elsewhere: 0, elsewhere_before: -1, elsewhere_after: 1 };
-const PLACES = ["B", "I", "L", "U"];
-const PARTS = Array.from({ length: 16 }, (_, bits) => PLACES.filter((_, k) => (bits >> k) & 1)); // by places
-
 // A list of phrases, whose words blanks separate. Words are compared in lower case.
-export class Gazetteer {
+class Gazetteer {
   constructor(text, characters) {
     this.starts = new Map(); // beginnings of phrases, and whether they are whole
     this.exact = new Set(text ? text.split("\n") : []);
-    this.places = new Map(); // of single words: bits of PLACES
     for (const phrase of this.exact) {
       const words = phrase.split(" ").map((word) => characters.lower(word)), last = words.length - 1;
       let head = "";
       words.forEach((word, i) => {
         head = i ? `${head} ${word}` : word;
         this.starts.set(head, i === last || this.starts.get(head) === true);
-        this.places.set(word, this.places.get(word) | (last === 0 ? 8 : i === 0 ? 1 : i === last ? 4 : 2));
       });
     }
-  }
-  partial(word) {
-    return PARTS[this.places.get(word) ?? 0];
   }
   // Return the place of each token in a phrase: of overlapping phrases the longest, then the first counts.
   find({ words, lower }, exact) {
@@ -97,24 +90,14 @@ const DOC = {
   pooled: (doc) => doc.pooled,
 };
 
-const COLUMNS = {
-  orth: (word) => word,
-  lower: (word, c) => c.lower(word),
-  shape: (word, c) => shape(split(word), c),
-  prefix: (word) => split(word)[0],
-  suffix: (word) => split(word).slice(-3).join(""),
-};
-
-// The value of a token attribute of spaCy. columns: tags of earlier components.
-export function column(name, word, i, columns, c) {
-  return Object.hasOwn(COLUMNS, name) ? COLUMNS[name](word, c) : columns[name]?.[i] ?? "";
-}
-
 // Return the function from a document to the values of an attribute.
-export function docAttribute(name, { characters: c, gazetteers }) {
+export function docAttribute(name, { characters: c, phrases }) {
   const [kind, ...parts] = name.split("."), rest = parts.join(".");
   if (Object.hasOwn(DOC, name)) return (doc) => DOC[name](doc, c);
-  if (kind === "gazetteer" || kind === "exact") return (doc) => gazetteers[rest].find(doc, kind === "exact");
+  if (kind === "gazetteer" || kind === "exact") {
+    const gazetteer = new Gazetteer(phrases[rest], c);
+    return (doc) => gazetteer.find(doc, kind === "exact");
+  }
   if (!Object.hasOwn(OFFSETS, kind)) throw new RangeError(`the attribute ${name} is unknown`);
   return (doc) => ofOthers(doc, doc.words.map((word, i) => column(rest, word, i, doc.columns, c)), OFFSETS[kind]);
 }

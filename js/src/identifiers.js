@@ -6,7 +6,7 @@ import { countBelow, isSpaceAt } from "./characters.js";
 import { describe } from "./component.js";
 import { NATIONAL_NUMBERS } from "./national_numbers.js";
 import { PhoneNumbers } from "./phone_numbers.js";
-import { isCard, isIban, isIp } from "./word_attributes.js";
+import { isCard, isIban, isIp } from "./rare_attributes.js";
 
 const MOST_KNOWN = 4096; // telephone numbers
 const AROUND_KEY = 120; // characters of the first and the last line of a private key

@@ -4,19 +4,27 @@ import { checkText, codePoints } from "./characters.js";
 import { Component, byLabel } from "./component.js";
 import { ModelFile, decompress, guarded } from "./model_file.js";
 import { Folding, STYLES, replaceSpans } from "./redact.js";
-import { Stream } from "./stream.js";
 import { Tokenizer } from "./tokenizers.js";
+import { WORD } from "./word_attributes.js";
 
 export { codePoints } from "./characters.js";
 export { ModelError } from "./model_file.js";
 export { restore } from "./redact.js";
 
+// Whether a component needs what few have.
+function isRare({ chain, first, decoder }) {
+  const isOther = ({ kind, name }) => kind === "listed" || (kind === "word" && !Object.hasOwn(WORD, name.split(".")[0]));
+  return chain && (first || decoder === "f" || chain.pairs !== undefined || chain.attributes.some(isOther));
+}
+
 // Return the pipeline of a file's bytes, gzipped or not. ModelError for bytes that are no model of this version.
 export async function load(bytes) {
-  const whole = await decompress(bytes), file = guarded(() => new ModelFile(whole));
-  const hasIdentifiers = guarded(() => file.header.components.some(({ patterns }) => patterns));
-  const more = hasIdentifiers ? await import("./identifiers.js") : null;
-  return guarded(() => new Pipeline(file, more));
+  const whole = await decompress(bytes), file = guarded(() => new ModelFile(whole)), { components } = file.header;
+  file.more = {
+    ...(guarded(() => components.some(isRare)) && (await import("./rare.js"))),
+    ...(components.some(({ patterns }) => patterns) && (await import("./identifiers.js"))),
+  };
+  return guarded(() => new Pipeline(file));
 }
 
 // Throw a TypeError for options that do not exist.
@@ -26,9 +34,8 @@ function checkOptions(options, ...known) {
 }
 
 class Pipeline {
-  // more: the module of identifiers, if a component needs it.
-  constructor(file, more) {
-    const { header, characters } = file;
+  constructor(file) {
+    const { header, characters, more } = file;
     this.meta = header.meta;
     this.promises = header.promises;
     this.folding = new Folding(characters, header.unit);
@@ -51,19 +58,21 @@ class Pipeline {
     const found = {}, columns = {};
     for (const component of this.components) {
       if (component === end) break;
-      const { name, spec: { writes }, isSpans } = component, own = component.run(doc, columns, options);
+      const { name, spec: { writes }, isSpans } = component, own = guarded(() => component.run(doc, columns, options));
       found[name] = own;
       if (writes === "entities") {
         columns.entities = [...(columns.entities ?? []), ...own.spans];
         columns.ent_type ??= doc.words.map(() => "");
         for (const { label, tokens } of own.spans) columns.ent_type.fill(label, ...tokens);
-      } else if (!isSpans) columns[writes.replace("token.", "")] = own.tags;
+      } else if (!isSpans) columns[component.column] = own.tags;
     }
     return { found, columns };
   }
   // Return tokens and, by component, tags, spans with probabilities, and the n best labelings.
   annotate(text, options = {}) {
     checkOptions(options, "probabilities", "nbest");
+    const layered = options.nbest && this.components.find(({ spec }) => spec.layers);
+    if (layered) throw new RangeError(`${layered.name} has spans that may overlap, which have no n best labelings here`);
     const doc = this.tokenize(text), { starts, ends, spaces } = doc;
     const tokens = doc.words.map((word, i) => ({ text: word, start: starts[i], end: ends[i], blank: spaces[i] }));
     return { text, tokens, components: this.run(doc, options).found };
@@ -72,7 +81,8 @@ class Pipeline {
   candidates(text, options = {}) {
     checkOptions(options, "pipe", "threshold", "promise");
     const component = this.find(options.pipe), minimum = this.minimum(component, options), doc = this.tokenize(text);
-    return component.run(doc, this.run(doc, {}, component).columns, { minimum }).candidates;
+    const { columns } = this.run(doc, {}, component);
+    return guarded(() => component.run(doc, columns, { minimum }).candidates);
   }
   // Return the least probability of each label by a promise of the model, or a threshold.
   minimum({ name, labels, spec }, { threshold, promise }) {
@@ -93,7 +103,7 @@ class Pipeline {
     if (!STYLES.includes(style)) throw new RangeError(`style must be one of ${STYLES.join(", ")}, got ${style}`);
     const component = this.find(options.pipe), minimum = this.minimum(component, options);
     const doc = this.tokenize(text), { found, columns } = this.run(doc, {}, component);
-    const { candidates, inside } = component.run(doc, columns, { minimum, inside: true });
+    const { candidates, inside } = guarded(() => component.run(doc, columns, { minimum, inside: true }));
     const spans = candidates.map(({ start, end, label, probability: score }) => ({ start, end, label, score, repeated: false }));
     for (const { name, spec } of this.components)
       if (spec.writes === "entities" && found[name])
@@ -104,7 +114,8 @@ class Pipeline {
     return replaceSpans(doc, spans, inside, style, this.folding);
   }
   // Return a stream, which annotates a text in pieces by one component as if it were whole.
-  stream(options = {}) {
+  async stream(options = {}) {
+    const { Stream } = await import("./stream.js");
     checkOptions(options, "pipe", "threshold", "promise");
     const component = this.find(options.pipe, false), { threshold, promise } = options;
     const isRead = component.spec.writes === "entities" || component.chain.scores.columns.includes("ent_type");

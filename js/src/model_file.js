@@ -18,7 +18,7 @@ export class ModelError extends Error {
   name = "ModelError";
 }
 
-const damaged = (what) => new ModelError(`the model is damaged: ${what}; fetch or export it again`);
+const damaged = (what, cause) => new ModelError(`the model is damaged: ${what}; fetch or export it again`, { cause });
 
 // Return the bytes of a file, gzipped or not.
 export async function decompress(given) {
@@ -109,11 +109,11 @@ function halfToFloat(half) {
   return sign * (exponent ? (1 + rest / 1024) * 2 ** (exponent - 15) : rest * 2 ** -24);
 }
 
-// Return what `make` makes of a file. ModelError for anything that a damaged header makes fail.
+// Return what `make` makes of a file. ModelError for anything that fails, as it does with a damaged header.
 export function guarded(make) {
   try {
     return make();
   } catch (error) {
-    throw error instanceof ModelError ? error : damaged(error.message);
+    throw error instanceof ModelError ? error : damaged(error.message, error);
   }
 }

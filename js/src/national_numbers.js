@@ -2,7 +2,7 @@
 //
 // A check takes a text of the form that identifiers.py gives the number. d: its digits, without blanks and signs.
 
-import { isMod9710, luhn } from "./word_attributes.js";
+import { isMod9710, luhn } from "./rare_attributes.js";
 
 const TO_ASCII = /[\uff10-\uff19\u{1d7ce}-\u{1d7ff}]/gu; // other digits that python-stdnum reads
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";

@@ -1,10 +1,9 @@
 // The keys of features, and the scores of tags. Mirrors spacy_bcrf/sparse/features.py and bcrf/kernels/cpu/sparse/scores.hh.
 
 import { split } from "./characters.js";
-import { Gazetteer, column, docAttribute } from "./doc_attributes.js";
 import { PairTable, enlarged, hash, hashText, mix } from "./hash.js";
 import { Weights } from "./weights.js";
-import { wordAttribute } from "./word_attributes.js";
+import { column, findPlaces, wordAttribute } from "./word_attributes.js";
 
 const REACH = 8; // largest distance of the words of a gram
 const WIDEST = 3; // words of a gram
@@ -61,7 +60,7 @@ export class Scores {
   // spec: a chain of the header. file: has sections, tables, characters and symbols.
   constructor(spec, file) {
     const { n_tags: T, attributes } = spec, { sections } = file;
-    Object.assign(this, { T, attributes, characters: file.characters, symbols: file.symbols });
+    Object.assign(this, { T, attributes, characters: file.characters, symbols: file.symbols, more: file.more });
     this.general = sections[spec.general];
     this.S = this.general.length / T - 3; // states of one of the chains side by side
     if (!(Number.isInteger(this.S) && T % this.S === 0)) throw new RangeError("the weights do not fit the tags");
@@ -69,10 +68,11 @@ export class Scores {
     const byName = (places, make) => Object.fromEntries(Object.entries(places).map(([name, k]) => [name, make(k)]));
     this.tables = byName(spec.tables, (k) => file.wordTable(k));
     this.address = spec.address === undefined ? null : readAddress(file.tables[spec.address], this.characters);
-    this.gazetteers = byName(spec.gazetteers, (k) => new Gazetteer(file.tables[k], this.characters));
+this.phrases = byName(spec.gazetteers, (k) => file.tables[k]);
+    this.places = byName(this.phrases, (text) => findPlaces(text, this.characters));
     this.columns = attributes.filter(({ kind, name }) => kind === "column" && name !== "orth").map(({ name }) => name);
     this.ofWord = attributes.map((each) => (each.kind === "word" ? wordAttribute(each, this) : null));
-    this.ofDoc = attributes.map((each) => (each.kind === "listed" ? docAttribute(each.name, this) : null));
+    this.ofDoc = attributes.map((each) => (each.kind === "listed" ? file.more.docAttribute(each.name, this) : null));
     this.needsDoc = this.ofDoc.some(Boolean);
     this.groupTemplates(spec.templates);
     // Of each template part: its values, and which of them count.

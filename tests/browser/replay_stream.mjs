@@ -11,7 +11,7 @@ const random = (n) => {
 };
 for (const line of readFileSync(golden, "utf8").trimEnd().split("\n")) {
   const { text, components } = JSON.parse(line), whole = pipeline.annotate(text), wanted = whole.components[last];
-  const options = { pipe: last, threshold: 0.05 }, stream = pipeline.stream(options), parts = [];
+  const options = { pipe: last, threshold: 0.05 }, stream = await pipeline.stream(options), parts = [];
   const most = [1, 4, 40][random(3)];
   for (let at = 0; at < text.length; ) {
     const to = at + 1 + random(most);
