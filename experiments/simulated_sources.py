@@ -26,6 +26,8 @@ from spacy_bcrf.weak.sources import Source, read_groups
 LABELS = ["A", "B"]
 N_DOCS, N_WORDS, RATE = 400, 20, 0.6
 """Documents, their words, and the share of the five places of a document that have an entity."""
+N_MANY = 1600
+"""Documents of calibration errors: of few spans, their own noise is most of the error."""
 N_SEEDS = 2
 N_RANDOM = 200
 MIN_SPANS = 20
@@ -81,31 +83,39 @@ def main() -> None:
     errors = []
     for name, (sources, n_deny) in SETTINGS.items():
         runs = [
-            measure(*simulate(np.random.default_rng(seed), sources, N_DOCS), n_deny)
+            measure(*simulate(np.random.default_rng(seed), sources, N_MANY), n_deny, N_MANY)
             for seed in range(N_SEEDS)
         ]
         means = {key: float(np.mean([getattr(one, key) for one in runs])) for key in NAMES}
         errors.append(means["error"])
         rows.append({"sources": name} | {NAMES[key]: f"{x:.3f}" for key, x in means.items()})
     notes = f"median error {np.median(errors):.3f}, largest {max(errors):.3f}"
-    print_table(f"Merged votes of {N_DOCS} documents, mean of {N_SEEDS} seeds", rows, notes)
+    print_table(f"Merged votes of {N_MANY} documents, mean of {N_SEEDS} seeds", rows, notes)
     measure_random()
     measure_copies()
 
 
 class Measured(NamedTuple):
-    """error: of the posteriors of all proposed spans. f, plurality, best: F of the result, of the
-    spans with most votes, and of the best source. precisions: by source and label with `MIN_SPANS`
-    spans, the true precision, and the interval."""
+    """error: of the posteriors of all proposed spans. noise: the same error, if spans were right
+    as often as their posteriors say. f, plurality, best: F of the result, of the spans with most
+    votes, and of the best source. precisions: by source and label with `MIN_SPANS` spans, the true
+    precision, and the interval."""
 
     error: float
+    noise: float
     f: float
     plurality: float
     best: float
     precisions: list[tuple[float, float, float]]
 
 
-NAMES = {"error": "error", "f": "F", "plurality": "most votes", "best": "best source"}
+NAMES = {
+    "error": "error",
+    "noise": "of calibrated ones",
+    "f": "F",
+    "plurality": "most votes",
+    "best": "best source",
+}
 
 
 def measure_random() -> None:
@@ -182,16 +192,21 @@ def false_rate(coverage: float, precision: float) -> float:
     return RATE * coverage * (1 - precision) / precision / (1 - RATE)
 
 
-def measure(spans: list[list[tuple]], gold: set[tuple], denies: int | Sequence[bool]) -> Measured:
+def measure(
+    spans: list[list[tuple]],
+    gold: set[tuple],
+    denies: int | Sequence[bool],
+    n_docs: int = N_DOCS,
+) -> Measured:
     """Merge the spans of sources. denies: whether each source denies, or how many of them do."""
     if isinstance(denies, int):
         denies = [i < denies for i in range(len(spans))]
-    docs = make_docs(spans)
+    docs = make_docs(spans, n_docs)
     kept = [
         Source(str(i), read_groups(str(i)), denies=of_source) for i, of_source in enumerate(denies)
     ]
     with TemporaryDirectory() as folder:
-        result = aggregate(docs, kept, LABELS, Path(folder))
+        result = aggregate(docs, kept, LABELS, Path(folder), shard_size=n_docs)
         (path,) = Path(folder).glob("*.spacy")
         merged = {
             (N_WORDS * i + e.start, N_WORDS * i + e.end, LABELS.index(e.label_))
@@ -200,7 +215,7 @@ def measure(spans: list[list[tuple]], gold: set[tuple], denies: int | Sequence[b
         }
         with np.load(path.with_suffix(".npz")) as arrays:
             unary, moves = arrays["unary"].astype("float64"), arrays["transitions"]
-    chain = Potentials(unary, moves, np.full(N_DOCS, N_WORDS, "int32"))
+    chain = Potentials(unary, moves, np.full(n_docs, N_WORDS, "int32"))
     proposed = np.array(sorted({span for own in spans for span in own}))
     right = np.array([tuple(span) in gold for span in proposed.tolist()])
     p = span_posteriors(chain, BILUO.span_tags(LABELS), *proposed.T)
@@ -214,6 +229,7 @@ def measure(spans: list[list[tuple]], gold: set[tuple], denies: int | Sequence[b
                 precisions.append((float(np.mean(of_label)), one.low or 0.0, one.high or 1.0))
     return Measured(
         calibration_error(p, right),
+        calibration_error(p, np.random.default_rng(0).random(len(p)) < p),
         f_score(merged, gold),
         f_score(take_plurality(votes), gold),
         max(f_score(set(own), gold) for own in spans),
@@ -232,10 +248,10 @@ def f_score(found: set[tuple], gold: set[tuple]) -> float:
     return 2 * len(found & gold) / (len(found) + len(gold))
 
 
-def make_docs(spans: list[list[tuple]]) -> list[Doc]:
+def make_docs(spans: list[list[tuple]], n_docs: int) -> list[Doc]:
     """Return documents of different words with the spans of each source in a group."""
     vocab = Vocab()
-    docs = [Doc(vocab, words=[f"w{i}x{j}" for j in range(N_WORDS)]) for i in range(N_DOCS)]
+    docs = [Doc(vocab, words=[f"w{i}x{j}" for j in range(N_WORDS)]) for i in range(n_docs)]
     for name, own in enumerate(spans):
         for doc in docs:
             doc.spans[str(name)] = []

@@ -33,8 +33,6 @@ class PlacePriors:
     more places do not make it surer (Miller and Dunson 2019, "coarsening").
     habits: the share of right boundaries and of right labels, where nothing tells.
     start: the same, where estimation starts.
-    apart: log-odds, by source, against sources that find more of the false places than of the
-    entities, in nats for each nat of their ratio.
     misfit: how much more or less often sources meet than the model says, in deviations. From here
     on, they are not independent.
     least: smallest share of right spans of an independent source.
@@ -42,12 +40,11 @@ class PlacePriors:
 
     precisions: tuple[float, ...] = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
     mean: tuple[float, float] = (6.0, 1.5)
-    spans: float = 20.0
+    spans: float = 10.0
     finds: float = 0.9
     places: float = 150.0
     habits: float = 0.97
     start: float = 0.8
-    apart: float = 4.0
     misfit: float = 2.5
     least: float = 0.15
 
@@ -173,9 +170,6 @@ class _Fit:
         loglik = _judge(one, self.places)[1]
         a, b = self.priors.mean
         prior = (a - 1) * np.log(mean) + (b - 1) * np.log(1 - mean)
-        for covers, false in zip(one.coverage, one.false, strict=True):
-            usual = covers @ one.n_true / one.n_true.sum()
-            prior -= self.priors.apart * max(np.log(false.sum() / usual), 0)
         return one, float(loglik / self.coarse + prior)
 
     def _start(self, mean: float) -> _Parameters:
@@ -207,7 +201,16 @@ class _Fit:
         whole = np.where(self.is_open[:, None], entity / (1 - missed), entity)
         whole_none = np.where(self.is_open, none / (1 - missed_none), none)
         n_extra = 0.01 * self.n_places + 1
-        coverage, confusion, false, precisions = [], [], [], []
+        weight = priors.spans * self.coarse
+        n_votes = np.array([n.sum() for n in self.n])
+        n_right = np.array([entity[symbols >= 0].sum() for symbols in places.symbol.T])
+        precisions = (n_right + weight * mean) / (n_votes + weight)
+        # The prior of precisions moves the entities and false places as well. Once, it moved the
+        # votes alone: more steps made sources cover more, and entities fewer.
+        whole *= (precisions * n_votes).sum() / n_right.sum().clip(min=1e-9)
+        n_false = n_votes - n_right
+        whole_none *= ((1 - precisions) * n_votes).sum() / n_false.sum().clip(min=1e-9)
+        coverage, confusion, false = [], [], []
         n_exact, n_voted = np.zeros((2, len(self.votes)))
         exact_false = np.zeros(2)
         is_shared = (places.symbol >= 0).sum(axis=1) > 1
@@ -215,9 +218,7 @@ class _Fit:
             says = np.flatnonzero(places.symbol[:, s] >= 0)
             k, n_symbols = places.symbol[says, s], len(v.means)
             right = np.bincount(k, entity[says].sum(axis=1), n_symbols)
-            weight = priors.spans * self.coarse
-            own = (right.sum() + weight * mean) / (n.sum() + weight)
-            precision = (right + weight * own) / (n + weight)
+            precision = (right + weight * precisions[s]) / (n + weight)
             ratio = np.where(n > 0, precision * n / right.clip(min=1e-9), 1)
             counts = np.array([np.bincount(k, column, n_symbols) for column in entity[says].T])
             counts = counts * ratio
@@ -233,7 +234,6 @@ class _Fit:
             confusion.append(self._confuse(counts, v, n))
             n_none = whole_none[looked].sum() + n_extra
             false.append(_limit((n * (1 - precision) + 0.02) / n_none, 0.9))
-            precisions.append(own)
             rows = places.row[says, s]
             n_exact[s] = (shares.seen[rows].sum(axis=1) * count[says]).sum()
             n_voted[s] = entity[says].sum()
@@ -254,7 +254,7 @@ class _Fit:
             float(((exact_false[0] + 8) / (exact_false[1] + 10)).clip(0.05, 0.99)),
             self._count_bounds(shares),
             false,
-            np.array(precisions),
+            precisions,
         )
 
     def _confuse(self, counts: Floats, votes: Votes, n: Floats) -> Floats:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from bcrf.chain import CRF, span_posteriors, viterbi
+from bcrf.chain import CRF, place_model, span_posteriors, viterbi
 from bcrf.chain.place_model import fit_places
-from bcrf.chain.vote_places import find_places
+from bcrf.chain.vote_places import compress, find_places
 from bcrf.chain.votes import Votes
 from bcrf.schemes import BILUO
 from experiments.simulated_sources import N_WORDS, SETTINGS, calibration_error, simulate
@@ -27,7 +27,9 @@ def proposed(votes):
     return np.array(sorted({row for v in votes for row in zip(*v[:3], strict=True)}))
 
 
-@pytest.mark.parametrize("name", ["two rules", "three annotators", "five crowd workers"])
+@pytest.mark.parametrize(
+    "name", ["two rules", "three annotators", "five crowd workers", "eight noisy ones"]
+)
 def test_probabilities_are_calibrated(name):
     """Once, the chain was too sure in all settings (audit 5, J3)."""
     votes, lengths, gold = draw(*SETTINGS[name][:1], n_docs=300, n_deny=SETTINGS[name][1])
@@ -97,6 +99,17 @@ def test_lists_of_phrases_are_not_independent():
         for own in mask
     ]
     assert fit_places(drawn, TAGS, CONSTRAINTS, words=same) is not None
+
+
+def test_more_steps_of_estimation_move_nothing(monkeypatch):
+    """Once, sources covered more with each step, and entities were fewer."""
+    votes, *_ = draw(SETTINGS["eight noisy ones"][0])
+    counts = []
+    for n_steps in (60, 400):
+        monkeypatch.setattr(place_model, "N_STEPS", n_steps)
+        fit = place_model._Fit(votes, compress(find_places(votes)), place_model.PLACE_PRIORS)
+        counts.append(fit.run(0.6)[0].n_true.sum())
+    assert counts[1] == pytest.approx(counts[0], rel=0.05)
 
 
 def test_the_threshold_raises_expected_f():
