@@ -24,10 +24,9 @@ from spacy_bcrf.weak.baselines import take_plurality
 from spacy_bcrf.weak.sources import Source, read_groups
 
 LABELS = ["A", "B"]
-N_DOCS, N_WORDS, RATE = 400, 20, 0.6
-"""Documents, their words, and the share of the five places of a document that have an entity."""
-N_MANY = 1600
-"""Documents of calibration errors: of few spans, their own noise is most of the error."""
+N_DOCS, N_MANY, N_WORDS, RATE = 400, 1600, 20, 0.6
+"""Documents (many for calibration errors, which have noise of few spans), their words, and the
+share of the five places of a document that have an entity."""
 N_SEEDS = 2
 N_RANDOM = 200
 MIN_SPANS = 20
@@ -109,13 +108,7 @@ class Measured(NamedTuple):
     precisions: list[tuple[float, float, float]]
 
 
-NAMES = {
-    "error": "error",
-    "noise": "of calibrated ones",
-    "f": "F",
-    "plurality": "most votes",
-    "best": "best source",
-}
+NAMES = {"error": "error", "noise": "noise", "f": "F", "plurality": "votes", "best": "best source"}
 
 
 def measure_random() -> None:
@@ -156,20 +149,17 @@ def measure_copies() -> None:
         original = int(rng.integers(len(spans)))
         denies = [i < n_deny for i in range(len(spans))]
         n = 5 if seed % 8 < 4 else 10
-        copies = [
-            sorted(filter(None, (COPIES[kind](rng, *span) for span in spans[original])))
-            for _ in range(n)
-        ]
+        changed = [[COPIES[kind](rng, *span) for span in spans[original]] for _ in range(n)]
+        copies = [sorted(filter(None, one)) for one in changed]
         alone = measure(spans, gold, n_deny)
         denies += [denies[original] and kind != "abstain"] * n
         changes[kind].append(measure([*spans, *copies], gold, denies).f - alone.f)
     for kind, of_kind in changes.items():
-        sizes = np.abs(of_kind)
         rows.append(
             {
                 "copies": kind,
                 "settings": len(of_kind),
-                "F changes by more than .01": int((sizes > 0.01).sum()),
+                "F changes by more than .01": sum(abs(x) > 0.01 for x in of_kind),
                 "largest change": f"{max(of_kind, key=abs):+.3f}",
             }
         )
@@ -193,10 +183,7 @@ def false_rate(coverage: float, precision: float) -> float:
 
 
 def measure(
-    spans: list[list[tuple]],
-    gold: set[tuple],
-    denies: int | Sequence[bool],
-    n_docs: int = N_DOCS,
+    spans: list[list[tuple]], gold: set[tuple], denies: int | Sequence[bool], n_docs: int = N_DOCS
 ) -> Measured:
     """Merge the spans of sources. denies: whether each source denies, or how many of them do."""
     if isinstance(denies, int):

@@ -48,7 +48,7 @@ def main() -> None:
         rows: list[Row] = [
             corpus.score("tags with most votes", [tags]),
             corpus.score("spans with most votes", [spans]),
-            corpus.score("aggregate", [corpus.read(output)]),
+            corpus.score("aggregate", [read_merged(output, corpus.docs)]),
             corpus.score("chain on soft targets", corpus.learn(output, nlp)),
         ]
         harden(output)
@@ -86,11 +86,6 @@ class Corpus:
             gold.append(self.docs[i].copy())
             gold[-1].set_ents([Span(gold[-1], a, b, label) for a, b, label in self.gold[i]])
         return aggregate(self.docs, sources, self.labels, output, gold=gold)
-
-    def read(self, folder: Path) -> list[set[tuple]]:
-        vocab = self.docs[0].vocab
-        files = [DocBin().from_disk(path) for path in sorted(folder.glob("*.spacy"))]
-        return [spans_of(doc) for file in files for doc in file.get_docs(vocab)]
 
     def learn(self, folder: Path, nlp: Language) -> list[list[set[tuple]]]:
         """Return the entities that chains find, by seed."""
@@ -135,17 +130,18 @@ class Corpus:
                 ]
                 one = figures.precision
                 if len(right) >= 200:
-                    estimate = f"{one.value:.3f} ({one.low:.2f}-{one.high:.2f})"
-                    row: dict[str, object] = {
-                        "source": name,
-                        "label": figures.label,
-                        "spans": len(right),
-                    }
-                    row |= {"estimate": estimate}
+                    row = {"source": name, "label": figures.label, "spans": str(len(right))}
+                    row["estimate"] = f"{one.value:.3f} ({one.low:.2f}-{one.high:.2f})"
                     for n, other in zip(N_GOLD, with_gold, strict=True):
                         row[f"{n} gold"] = f"{other.figures[name][k].precision.value:.3f}"
                     rows.append({**row, "true": f"{np.mean(right):.3f}"})
         return rows
+
+
+def read_merged(folder: Path, docs: Sequence[Doc]) -> list[set[tuple]]:
+    """Return the entities of documents that `aggregate` wrote to a folder."""
+    files = [DocBin().from_disk(path) for path in sorted(folder.glob("*.spacy"))]
+    return [spans_of(doc) for file in files for doc in file.get_docs(docs[0].vocab)]
 
 
 def spans_of(doc: Doc) -> set[tuple]:
