@@ -28,7 +28,7 @@ class PlacePriors:
     precisions: the mean precision of sources may be each of these; the model is their mixture.
     mean: parameters of the beta distribution of this precision: 0.8, as of good rules.
     spans: the number of votes that it counts for, at each source and each of its labels.
-    finds: coverage of a source that denies, for this number of entities.
+    finds: coverage of a source that denies, and the number of entities that it counts for.
     places: votes count as if there were this number of places: the model is only nearly right, so
     more places do not make it surer (Miller and Dunson 2019, "coarsening").
     habits: the share of right boundaries and of right labels, where nothing tells.
@@ -41,7 +41,7 @@ class PlacePriors:
     precisions: tuple[float, ...] = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
     mean: tuple[float, float] = (6.0, 1.5)
     spans: float = 10.0
-    finds: float = 0.9
+    finds: tuple[float, float] = (0.9, 20.0)
     places: float = 150.0
     habits: float = 0.97
     start: float = 0.8
@@ -225,9 +225,9 @@ class _Fit:
             looked = self.looked[:, s]
             n_true, proposed = whole[looked].sum(axis=0), v.means[n > 0].any(axis=0)
             found = counts.sum(axis=1)
-            finds = priors.spans * v.denies
-            usual = found[proposed].sum() + finds * priors.finds
-            usual /= (n_true[proposed].sum() + finds).clip(min=1)
+            share, n_finds = priors.finds[0], priors.finds[1] * v.denies
+            usual = found[proposed].sum() + n_finds * share
+            usual /= (n_true[proposed].sum() + n_finds).clip(min=1)
             alike = priors.spans * self.coarse * proposed
             covers = (found + 0.1 + alike * usual) / (n_true + 1 + alike)
             coverage.append(covers.clip(0.001, 0.98))
