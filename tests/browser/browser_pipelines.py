@@ -1,6 +1,7 @@
 """Small trained pipelines of every kind that a browser runs, and texts of odd characters."""
 
 import random
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -218,4 +219,15 @@ def make_texts(n: int, seed: int = 7, identifiers: bool = False) -> list[str]:
         words = r.choice([0.4, 0.9])
         joined = r.choice(["", " ", " ", "  "])
         texts.append(joined.join(piece(words) for _ in range(r.randrange(1, 40))))
+    return texts
+
+
+def make_forms(n: int) -> list[str]:
+    """Return texts with a name and its other forms, such as those of users and files."""
+    r = random.Random(0)
+    names = ["Bob Houston", "Ann O'Neil", "Bob A. Texas", "Enron", "Ann Éire", "A. Enron"]
+    texts = []
+    for name in r.choices(names, k=n):
+        forms = [re.sub("[ .]+", r.choice("_.- ") * r.randrange(2), name) for _ in range(5)]
+        texts.append(f"He met {name} , {' , '.join(forms)} and {forms[0].lower()} .")
     return texts

@@ -2,82 +2,37 @@
 
 import gzip
 import json
-import random
 import re
-import shutil
-import subprocess
 from itertools import product
-from pathlib import Path
 
 import pytest
 import spacy
-from browser_golden import make_golden
-from browser_pipelines import KINDS, make_texts, train
+from browser_pipelines import KINDS, make_forms, make_texts, train
+from compare_texts import NODE, STREAMS, compare, compare_streams, run_node
 
 from spacy_bcrf.annotation.folding import Folded
 from spacy_bcrf.browser.export import export
 from spacy_bcrf.browser.patterns import to_javascript
-from spacy_bcrf.pipeline.settings import Control
 from spacy_bcrf.sparse.word_attributes import LENGTHS, PLAIN
 
-NODE = shutil.which("node")
-needs_node = pytest.mark.skipif(NODE is None, reason="Node is not installed")
-FOLDER = Path(__file__).parent
-
-
-def run_node(script, *arguments):
-    done = subprocess.run(
-        [NODE, FOLDER / script, *arguments], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+needs_node = pytest.mark.skipif(not NODE, reason="Node is not installed")
 
 
 @needs_node
 @pytest.mark.parametrize("kind", KINDS)
 def test_javascript_repeats_the_output_of_python(kind, tmp_path):
-    nlp = train(kind)
-    (_, pipe), *_ = reversed(nlp.pipeline)
-    if kind in ("bio", "layers", "identifiers"):
-        pipe.control = Control("recall", pipe.labels, (0.02,) * len(pipe.labels))
-    elif kind == "split":
-        pipe.temperature, pipe.threshold = 1.7, {"PER": 0.9}
-    export(nlp, tmp_path / "model.bcrf")
-    golden = tmp_path / "golden.jsonl"
-    texts, rng = make_texts(100, identifiers=kind == "identifiers"), random.Random(0)
-    names = ["Bob Houston", "Ann O'Neil", "Bob A. Texas", "Enron", "Ann Éire", "A. Enron"]
-    for name in rng.choices(names, k=50):  # and its other forms
-        forms = [re.sub("[ .]+", rng.choice("_.- ") * rng.randrange(2), name) for _ in range(5)]
-        texts.append(f"He met {name} , {' , '.join(forms)} and {forms[0].lower()} .")
-    golden.write_text("\n".join(make_golden(nlp, texts)))
-    found = run_node("replay.mjs", tmp_path / "model.bcrf", golden)
+    texts = make_texts(100, identifiers=kind == "identifiers") + make_forms(50)
+    found = compare(kind, texts, tmp_path)
     assert (found["texts"], found["different"]) == (150, [])
     assert found["spans"] >= 1
     assert found["p"] < (1e-4 if kind == "two passes" else 1e-5)
 
 
 @needs_node
-@pytest.mark.parametrize(
-    ("kind", "decoder", "threshold"),
-    [
-        *(("bio", "viterbi", 0.0), ("split", "viterbi", 0.0), ("characters", "viterbi", 0.0)),
-        *(("layers", "viterbi", 0.0), ("bio", "viterbi", 0.7), ("bio", "f", 0.0)),
-        *(("split", "f", 0.1), ("promise", "f", 0.1), ("layers", "f", 0.2)),
-        *(("layers f", "f", 0.05), ("identifiers", "viterbi", 0.0), ("identifiers", "f", 0.1)),
-    ],
-)
+@pytest.mark.parametrize(("kind", "decoder", "threshold"), STREAMS)
 def test_a_stream_at_random_cuts_equals_the_whole_text(kind, decoder, threshold, tmp_path):
-    nlp = train("split" if kind == "promise" else kind)
     texts = make_texts(150, seed=11, identifiers=kind == "identifiers")
-    (_, pipe), *_ = reversed(nlp.pipeline)
-    pipe.set_decoder(decoder)
-    pipe.threshold = threshold
-    if kind == "promise":
-        pipe.control = Control("precision", pipe.labels, (0.6,) * len(pipe.labels))
-    export(nlp, tmp_path / "model.bcrf")
-    golden = tmp_path / "golden.jsonl"
-    golden.write_text("\n".join(make_golden(nlp, texts)))
-    found = run_node("replay_stream.mjs", tmp_path / "model.bcrf", golden, "3")
+    found = compare_streams(kind, decoder, threshold, texts, tmp_path)
     assert (found["texts"], found["different"]) == (150, [])
     assert found["p"] < 1.1e-4 and found["released"] > 1000
 

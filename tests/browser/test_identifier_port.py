@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 import spacy
 from browser_pipelines import IDENTIFIERS, make_texts
-from test_export import needs_node, run_node
+from compare_texts import run_node
+from test_export import needs_node
 
 from spacy_bcrf.annotation.identifiers import REGIONS, Identifiers
 from spacy_bcrf.browser.export import export
