@@ -58,7 +58,8 @@ class Source:
     find: see `Find`. meanings: the labels of ours that a label of the source means: several are
     alternatives, none drops the span. Any other label must be one of ours. denies: whether it
     finds nearly all entities where it looks, so that its silence is a vote; else it abstains. path:
-    of its file or pipeline. places: of the records of its file, by the hash of their texts.
+    of its file or pipeline. places: of the records of its file, by the hash of their texts. flaws:
+    whether spans with a label without a meaning are an error, or left out and counted.
     """
 
     name: str
@@ -67,13 +68,14 @@ class Source:
     denies: bool = False
     path: Path | None = None
     places: Mapping[bytes, str] = field(default_factory=dict)
+    flaws: Flaws = field(default_factory=Flaws)
 
     def vote(self, docs: Sequence[Doc], labels: Sequence[str]) -> tuple[Votes, tuple[int, int]]:
         """Return the votes on documents, and how many spans overlap, and how many the map drops.
 
         Spans with equal bounds and weights are one vote for alternatives. The span with the
         largest weight stays of overlapping ones, then the longest. ValueError for a label without a
-        meaning.
+        meaning, unless `flaws` are skipped.
         """
         bounds, rows, n_overlaps, n_dropped = doc_bounds(docs), [], 0, 0
         looked = np.zeros(bounds[-1][1] if bounds else 0, dtype=bool)
@@ -88,12 +90,8 @@ class Source:
             for one in found.votes:
                 meant = self.meanings.get(one.label, (one.label,))
                 if not set(meant) <= set(labels):
-                    raise ValueError(
-                        f"source {self.name!r}: nobody mapped its label {one.label!r}; expected "
-                        f'{one.label} = "{labels[0]}" or another of {", ".join(labels)} in '
-                        f"[sources.{self.name}.map], a list of alternatives, or [] to drop it"
-                    )
-                if meant:
+                    self._refuse(one.label, labels)
+                elif meant:
                     groups[one.start, one.end, one.weight].append(meant)
                 else:
                     n_dropped += 1
@@ -116,6 +114,19 @@ class Source:
         spans = np.column_stack((columns[:, :2], symbols.ravel()))
         weights = columns[:, 2]
         return Votes.of(spans, looked, table, self.denies, weights), (n_overlaps, n_dropped)
+
+    def _refuse(self, label: str, labels: Sequence[str]) -> None:
+        """Count a span with a label without a meaning. ValueError unless flaws are skipped."""
+        name = f"source {self.name!r}"
+        problem = Problem(
+            f"nobody mapped the label {label!r}",
+            f"{name}: nobody mapped its label {label!r}; expected "
+            f'{label} = "{labels[0]}" or another of {", ".join(labels)} in '
+            f"[sources.{self.name}.map], a list of alternatives, or [] to drop it",
+        )
+        if not self.flaws.skip:
+            raise ValueError(str(problem))
+        self.flaws.add(self.path or Path(name), name, problem)
 
 
 def read_sources(
@@ -210,7 +221,7 @@ def _read_source(
     else:
         find = read_groups(section["spans"], section.get("regions"))
     file = None if kind == "spans" else path
-    return Source(name, find, meanings, silence == "denies", file, places)
+    return Source(name, find, meanings, silence == "denies", file, places, flaws)
 
 
 def _as_votes(spans: Sequence[Span]) -> list[Vote]:

@@ -137,6 +137,12 @@ def test_a_corrected_config_starts_anew(folder):
     assert list((folder / ".out.votes").rglob("*.spacy"))  # the same command would go on from them
     config.write_text(CONFIG.replace("AGE = []", "AGE = []\nPLACE = []"))
     run(*options)
+    mapped = (folder / "out/000000.spacy").read_bytes()
+    config.write_text(CONFIG)
+    result = run(*options[:-3], "skipped", *options[-2:], "--skip-malformed")
+    notes = " ".join(result.stderr.split())
+    assert "llm.jsonl: left out 1 spans or records: nobody mapped the label 'PLACE'" in notes
+    assert (folder / "skipped/000000.spacy").read_bytes() == mapped
     assert (folder / "out/sources.json").exists() and not (folder / ".out.votes").exists()
 
 
