@@ -20,8 +20,11 @@ Fields = Collection[str] | None
 
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|-?\d[-+.\w]*', re.DOTALL)
 _JSON_UNIT = re.compile(r"\\ud[89ab]\w\w\\ud[c-f]\w\w|\\u(?!d[89a-f])\w{4}|\\[^u]|.", re.I | re.S)
+_DIGIT = re.compile(r"\d")
 _LINE = re.compile(r"[^\r\n]+")
 _JSON_START = re.compile(r"[{\[]")
+SHORT = 80
+"""Characters of a text that the name of its field explains, such as 34 of an age."""
 MAX_STARTS = 100
 """Most brackets of a log line at which JSON may begin."""
 _CELLS = {
@@ -81,11 +84,21 @@ def _find_json(source: str, fields: Fields) -> Iterator[Node]:
         elif is_name:
             names[-1] = json.loads(match[0])
         elif match[0] != '""' and is_chosen(".".join(filter(None, names)), fields):
-            yield from _open([_read_value(source, match.start(), match.end(), escape)])
+            node = _read_value(source, match.start(), match.end(), escape)
+            yield from _open([_introduce(node, next((x for x in reversed(names) if x), ""))])
 
 
 def is_chosen(name: str, fields: Fields) -> bool:
     return fields is None or any(name == x or name.startswith(f"{x}.") for x in fields)
+
+
+def _introduce(node: Node, name: str) -> Node:
+    """Return a node with the name of its field before it, if it is short and has a digit.
+
+    Words say themselves what they are, and a model may not know the form `field: value`.
+    """
+    is_unclear = name and len(node.text) <= SHORT and _DIGIT.search(node.text)
+    return replace(node, intro=f"{name}: ") if is_unclear else node
 
 
 def _read_value(source: str, start: int, end: int, escape: Callable[[str], str]) -> Node:
@@ -146,9 +159,10 @@ def _find_cells(source: str, fields: Fields, kind: str) -> Iterator[Node]:
         elif fields is not None and len(row) != len(header):
             raise ValueError(f"no CSV: {len(row)} fields under a header of {len(header)}")
         else:
-            names = header if fields else [""] * len(row)
-            named = zip(row, names, strict=True)
-            yield from _open([one for one, name in named if one.text and is_chosen(name, fields)])
+            names = header + [""] * (len(row) - len(header))
+            named = zip(row, names, strict=False)
+            cells = ((one, name) for one, name in named if one.text and is_chosen(name, fields))
+            yield from _open([_introduce(one, name.strip()) for one, name in cells])
         row = []
 
 

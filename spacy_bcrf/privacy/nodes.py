@@ -37,7 +37,8 @@ class Node:
     place of a value of JSON with its quotes. scheme: what stands before a changed address that
     would be none. cell: of a table, which has the text without quotes. name: texts with the same
     one stay equal, such as labels of links. before: what separates it from the last node, None if a
-    model reads it apart.
+    model reads it apart. intro: what a model that reads it apart reads first, such as the name of
+    its field.
     """
 
     start: int
@@ -52,6 +53,7 @@ class Node:
     cell: Cell | None = None
     name: str = ""
     before: str | None = None
+    intro: str = ""
 
     @property
     def is_number(self) -> bool:
@@ -77,6 +79,7 @@ class Node:
             around=self.around and (outer.place(self.around[0]), outer.place(self.around[1])),
             cell=outer.cell,
             before=self.before,
+            intro=self.intro,
         )
 
 
@@ -107,20 +110,22 @@ class Written(NamedTuple):
 class Document:
     """The texts of a source.
 
-    text: all of them. texts: the bounds in it of each part that a model reads apart. mark: a byte
-    order mark before the source, or nothing. head: the characters of a header at its beginning.
+    text: all of them. texts: the bounds in it of each part that a model reads apart. intros: what
+    it reads before each. mark: a byte order mark before the source, or nothing. head: the characters of a header at its beginning.
     """
 
     def __init__(self, source: str, nodes: Sequence[Node], mark: str = "", head: int = 0) -> None:
         """nodes: in the order of the text, which may be another one than in the source."""
         self.source, self._nodes, self.mark, self._head = source, nodes, mark, head
         self._starts: list[int] = []  # of the nodes in the text
+        self.intros: list[str] = []
         parts, firsts, n = list[str](), list[int](), 0
         for i, node in enumerate(nodes):
             before = ("\n" if node.before is None else node.before) if i else ""
             n += len(before)
             if node.before is None or not i:
                 firsts.append(n)
+                self.intros.append(node.intro)
             self._starts.append(n)
             parts += [before, node.text]
             n += len(node.text)

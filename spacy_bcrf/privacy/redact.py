@@ -145,7 +145,8 @@ class Redactor:
 
     def read(self, document: Document) -> tuple[Document, list[Doc]]:
         """Return a document with the tokens of each of its texts."""
-        texts = (document.text[start:end] for start, end in document.texts)
+        bounds = zip(document.intros, document.texts, strict=True)
+        texts = (intro + document.text[start:end] for intro, (start, end) in bounds)
         return document, list(map(self.nlp.make_doc, texts))
 
     def redact_documents(self, read: Sequence[tuple[Document, Sequence[Doc]]]) -> list[Redacted]:
@@ -234,8 +235,14 @@ def replace_texts(
     replacer.begin(text)
     every, regions = list[Region](), list[Region]()
     words, tokens = Words(text, []), list[NDArray]()
-    for (first, last), (doc, (spans, inside)) in zip(document.texts, found, strict=True):
+    bounds = zip(document.intros, document.texts, found, strict=True)
+    for intro, (first, last), (doc, (spans, inside)) in bounds:
         of_text = Words.of(doc, text[first:last])
+        if n := len(intro):
+            n_before = bisect_left(of_text.starts, n)
+            of_text = Words(of_text.text, [start - n for start in of_text.starts[n_before:]])
+            spans = [one._replace(start=max(one.start, n)).move(-n) for one in spans if one.end > n]
+            inside = inside[n_before:]
         words.starts.extend(first + start for start in of_text.starts)
         tokens.append(inside)
         regions += (one.move(first) for one in merge_repeats(of_text, spans, inside)[0])

@@ -316,9 +316,10 @@ def test_joined_names_share_the_posterior_of_the_name(nlp):
 def test_names_in_markup_are_counted(nlp, kind, source, n):
     """Names of fields, tags and ids stay, but are no silent leak."""
     document, docs = read_document(source, kind), []
-    for start, end in document.texts:
-        doc = nlp.make_doc(document.text[start:end])
-        spans = [Region(0, 8, "PER", 0.9)] if doc.text.startswith("José") else []
+    for intro, (start, end) in zip(document.intros, document.texts, strict=True):
+        doc, at = nlp.make_doc(intro + document.text[start:end]), len(intro)
+        is_name = document.text[start:end].startswith("José")
+        spans = [Region(at, at + 8, "PER", 0.9)] if is_name else []
         docs.append((doc, (spans, np.full(len(doc), 0.5 * bool(spans)))))
     left = replace_texts(document, docs, Replacer("label")).left
     assert len([place for place in left if place.end - place.start == len("José Lee")]) == n
