@@ -111,7 +111,8 @@ class Document:
     """The texts of a source.
 
     text: all of them. texts: the bounds in it of each part that a model reads apart. intros: what
-    it reads before each. mark: a byte order mark before the source, or nothing. head: the characters of a header at its beginning.
+    it reads before each. mark: a byte order mark before the source, or nothing. head: the
+    characters of a header at its beginning.
     """
 
     def __init__(self, source: str, nodes: Sequence[Node], mark: str = "", head: int = 0) -> None:
