@@ -781,7 +781,7 @@ docs/weak-supervision.md
     cli/test_aggregate_cli.py::test_a_text_answered_twice_is_two_votes_of_one_source
   the chain finds entities that no source has
     weak/test_aggregate.py::test_a_student_finds_entities_where_sources_only_abstain
-  A label that is neither yours nor mapped is an error
+  A label that is neither yours nor mapped is a flaw
     cli/test_aggregate_cli.py::test_bad_configs
   One error names the flaws of all files
     cli/test_aggregate_cli.py::test_one_run_names_the_flaws_of_all_files
