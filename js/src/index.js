@@ -51,7 +51,7 @@ class Pipeline {
   }
   tokenize(text) {
     checkText(text);
-    return { ...this.tokenizer.tokenize(text), point: codePoints(text) };
+    return guarded(() => ({ ...this.tokenizer.tokenize(text), point: codePoints(text) }));
   }
   // Run the components in their order, those before `end`. Returns what they find by name, and the columns that later ones read.
   run(doc, options, end = null) {
@@ -111,7 +111,7 @@ class Pipeline {
           spans.push({ start, end, label, score: 1, repeated: false });
           inside.fill(1, ...tokens);
         }
-    return replaceSpans(doc, spans, inside, style, this.folding);
+    return guarded(() => replaceSpans(doc, spans, inside, style, this.folding));
   }
   // Return a stream, which annotates a text in pieces by one component as if it were whole.
   async stream(options = {}) {
