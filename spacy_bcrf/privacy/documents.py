@@ -24,7 +24,7 @@ _DIGIT = re.compile(r"\d")
 _LINE = re.compile(r"[^\r\n]+")
 _JSON_START = re.compile(r"[{\[]")
 SHORT = 80
-"""Characters of a text that the name of its field explains, such as 34 of an age."""
+"""Characters of a text that the name of its field explains, such as 34 of an age, and of it."""
 MAX_STARTS = 100
 """Most brackets of a log line at which JSON may begin."""
 _CELLS = {
@@ -95,9 +95,12 @@ def is_chosen(name: str, fields: Fields) -> bool:
 def _introduce(node: Node, name: str) -> Node:
     """Return a node with the name of its field before it, if it is short and has a digit.
 
-    Words say themselves what they are, and a model may not know the form `field: value`.
+    Words say themselves what they are, and a model may not know the form `field: value`. A long
+    name is no name: a list of numbers would repeat it for each one.
     """
-    is_unclear = name and len(node.text) <= SHORT and _DIGIT.search(node.text)
+    name = " ".join(name.split()) if len(name) <= SHORT else ""
+    is_name = name and name.isprintable()  # so it has no half of a pair of surrogates
+    is_unclear = is_name and len(node.text) <= SHORT and _DIGIT.search(node.text)
     return replace(node, intro=f"{name}: ") if is_unclear else node
 
 
@@ -162,7 +165,7 @@ def _find_cells(source: str, fields: Fields, kind: str) -> Iterator[Node]:
             names = header + [""] * (len(row) - len(header))
             named = zip(row, names, strict=False)
             cells = ((one, name) for one, name in named if one.text and is_chosen(name, fields))
-            yield from _open([_introduce(one, name.strip()) for one, name in cells])
+            yield from _open([_introduce(one, name) for one, name in cells])
         row = []
 
 

@@ -418,6 +418,19 @@ def test_a_field_says_what_a_number_is():
     }
 
 
+@pytest.mark.parametrize(
+    ("source", "kind", "intros"),
+    [
+        ('{"\\ud800": "34"}', ".json", [""]),  # spaCy cannot read half a pair of surrogates
+        (json.dumps({"x" * 10**5: list(range(300))}), ".json", [""] * 300),  # else 30 MB
+        ('"a\nb "," ",\n3,4,5,6\n', ".csv", ["a b: ", "", "", ""]),
+    ],
+)
+def test_odd_names_of_fields(nlp, source, kind, intros):
+    assert read_document(source, kind).intros == intros
+    assert read(nlp, source, kind) == source
+
+
 def test_labels_of_links_stay_equal(nlp):
     source = "[it][Ann Lee], so [ann lee] and [Ann Lee][].\n\n[Ann Lee]: x\n"
     document, found = read_document(source, ".md"), []
