@@ -341,16 +341,25 @@ def _read_aliases(path: Path) -> list[str]:
 def split_phrases(phrases: Sequence[str], nlp: Language) -> list[str]:
     """Return the phrases with blanks between the tokens of a pipeline's tokenizer."""
     words = list(dict.fromkeys(word for phrase in phrases for word in phrase.split()))
-    tokens: list[list[str]] = [[] for _ in words]
+    tokens: list[str] = []
     with nlp.memory_zone():  # the vocabulary is saved without them
         for start in range(0, len(words), _WORDS):
-            word = start
-            for token in nlp.make_doc("\n".join(words[start : start + _WORDS])):
-                if not token.is_space:
-                    tokens[word].append(token.text)
-                word += token.text.count("\n")
-    of_word = dict(zip(words, map(" ".join, tokens), strict=True))
+            tokens += _split_words(words[start : start + _WORDS], nlp)
+    of_word = dict(zip(words, tokens, strict=True))
     return [" ".join(of_word[word] for word in phrase.split()) for phrase in phrases]
+
+
+def _split_words(words: list[str], nlp: Language) -> list[str]:
+    """Return the words with blanks between their tokens."""
+    lines: list[list[str]] = [[]]
+    for token in nlp.make_doc("\n".join(words)):
+        if not token.is_space:
+            lines[-1].append(token.text)
+        lines += [[] for _ in range(token.text.count("\n"))]
+    if len(words) > 1 and ["".join(line) for line in lines] != words:
+        # The tokenizer does not split at line breaks, such as one that splits at blanks alone.
+        return [" ".join(token.text for token in nlp.make_doc(word)) for word in words]
+    return [" ".join(line) for line in lines]
 
 
 def _join_phrases(phrases: Sequence[str]) -> str:

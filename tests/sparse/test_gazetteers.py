@@ -12,7 +12,14 @@ from spacy.tokens import Doc
 
 from bcrf.io.text import CorpusError
 from spacy_bcrf.sparse.features import Features
-from spacy_bcrf.sparse.gazetteers import PLACES, Gazetteers, WordHashes, _Hashes, read_phrases
+from spacy_bcrf.sparse.gazetteers import (
+    PLACES,
+    Gazetteers,
+    WordHashes,
+    _Hashes,
+    read_phrases,
+    split_phrases,
+)
 from spacy_bcrf.sparse.word_tables import WordTables
 
 NLP = spacy.blank("en")
@@ -117,6 +124,15 @@ def test_phrases_match_in_the_tokens_of_the_pipeline():
     ]
     # Corpora may have tokens of their own.
     assert lists.find("x", WordHashes.of([Doc(nlp.vocab, words=words)])).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("blank", [" ", None])
+def test_phrases_of_a_tokenizer_that_reads_lines_otherwise(blank):
+    """The one of spaCy's guide splits at blanks alone, others lose line breaks."""
+    nlp = spacy.blank("en")
+    nlp.tokenizer = lambda text: Doc(nlp.vocab, words=text.split(blank))
+    phrases = ["Ada Lovelace", "New York", "Ada"]
+    assert split_phrases(phrases, nlp) == phrases
 
 
 def test_parts_of_phrases():
