@@ -68,7 +68,7 @@ export class Scores {
     const byName = (places, make) => Object.fromEntries(Object.entries(places).map(([name, k]) => [name, make(k)]));
     this.tables = byName(spec.tables, (k) => file.wordTable(k));
     this.address = spec.address === undefined ? null : readAddress(file.tables[spec.address], this.characters);
-this.phrases = byName(spec.gazetteers, (k) => file.tables[k]);
+    this.phrases = byName(spec.gazetteers, (k) => file.tables[k]);
     this.places = byName(this.phrases, (text) => findPlaces(text, this.characters));
     this.columns = attributes.filter(({ kind, name }) => kind === "column" && name !== "orth").map(({ name }) => name);
     this.ofWord = attributes.map((each) => (each.kind === "word" ? wordAttribute(each, this) : null));
