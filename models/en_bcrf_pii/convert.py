@@ -31,12 +31,14 @@ from spacy_bcrf.readers.doc_files import write_all
 from .documents import Document, make_doc, parse_markup, read_json_lines
 from .frames import Frames
 from .values import NATIONS, Values
-from .web import find_fillers, read_ewt, read_uner
+from .web import find_fillers, find_names, read_ewt, read_uner
 
 COPIES = 8
 """Sentences made of each one of Presidio."""
 FRAMES = 180
 """Documents made of each kind."""
+MORE = {"mail": 2, "plain": 2, "spoken": 2}
+"""Kinds of which more are made, times FRAMES: names and other words are most alike there."""
 OF_PROMISE = {"mail": "mails", "chat": "chats"}
 """Kinds of made documents with a promise, for which PROMISED more are made."""
 PROMISED = 80
@@ -95,7 +97,7 @@ UNKNOWN = (
 """Labels whose words may be private or not."""
 UNER = "uner-english-ewt/en_ewt-ud-dev.iob2"
 EWT = "ud-english-ewt/en_ewt-ud-train.conllu"
-AGAIN = {"tab-144": 3}
+AGAIN = {"tab-144": 3, "uner": 1}
 """How many more times training reads a corpus, with other names: there are few real documents."""
 _TITLE = re.compile(r"((?:Mr|Mrs|Ms|Miss|Dr|Prof|Sir|Cllr|Herr|Frau)\b\.?)\s+(?=\S)", re.IGNORECASE)
 PRESIDIO = "presidio-synth/synth_dataset_v2.json"
@@ -121,10 +123,14 @@ def main() -> None:
     web = list(read_ewt(find_file(args.corpora / EWT)))
     writer.write("ewt", web, LABELS)
     read = [one for i, one in enumerate(web) if i % HELD_OUT]
-    fillers = [one for one in find_fillers(read) if 10 < len(one) < 120]
+    writer.write(
+        "ewt-names", [rename(one, values) for one in find_names(read, values.known())], LABELS
+    )
+    fillers = [one for one in find_fillers(read) if 10 < len(one) < 150]
     frames = Frames(values, fillers)
     for kind in frames.kinds:
-        made = [split_titles(parse_markup(frames.make(kind), kind)) for _ in range(FRAMES)]
+        n = FRAMES * MORE.get(kind, 1)
+        made = [split_titles(parse_markup(frames.make(kind), kind)) for _ in range(n)]
         writer.write(f"made-{kind}", made, LABELS)
         if kind in OF_PROMISE:
             more = [split_titles(parse_markup(frames.make(kind), kind)) for _ in range(PROMISED)]

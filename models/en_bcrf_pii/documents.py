@@ -1,7 +1,7 @@
 """Documents with spans of characters: corpora of JSON lines, and the texts of dev.txt.
 
 dev.txt has invented documents of several kinds, each behind a line `=== kind`, with spans written
-as `⟦LABEL|text⟧`. No pipeline learns them.
+as `⟦LABEL|text⟧`. The label of what may be private or not is empty. No pipeline learns them.
 """
 
 import json
@@ -19,7 +19,7 @@ from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.pipeline.identifier_recognizer import set_identifiers
 
 DEV = Path(__file__).with_name("dev.txt")
-_MARKUP = re.compile(r"⟦([A-Z_]+)\|([^⟧]*)⟧")
+_MARKUP = re.compile(r"⟦([A-Z_]*)\|([^⟧]*)⟧")
 
 
 class Document(NamedTuple):

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .pieces import INITIALS, NOTES, UNITS
+from .pieces import INITIALS, UNITS
 from .tables import Tables
 from .values import WORDS
 
@@ -38,18 +38,36 @@ class Frames(Tables):
             "minutes": self._minutes,
             "german": self._german,
             "plain": self._plain,
+            "report": self._report,
+            "record": self._record,
+            "list": self._list,
+            "letter": self._letter,
+            "spoken": self._spoken,
         }
 
     def make(self, kind: str) -> str:
         marked = self.kinds[kind]()
-        choice = self._r.random()
-        if kind in ("mail", "prose", "minutes") and self._r.random() < 0.5:
+        if kind in ("mail", "prose", "minutes", "report") and self._r.random() < 0.5:
             marked = _wrap(marked, self._n(60, 80), self._pick("\n", " \n"))
         if kind in ("log", "code", "json", "xml", "html"):
             return marked
-        if choice < 0.06:
+        # Who types in haste does so in small letters.
+        small = 0.36 if kind in ("chat", "notes", "spoken", "list") else 0.12
+        choice = self._r.random()
+        if choice < small:
+            return _change_case(marked, _simplify if choice < small / 2 else str.lower)
+        if choice > 0.94:
             return _change_case(marked, str.upper)
-        return _change_case(marked, str.lower) if choice < 0.16 else marked
+        return "\n".join(map(self._change_line, marked.split("\n")))
+
+    def _change_line(self, line: str) -> str:
+        """Change the case of few lines, but of none within a value of more lines."""
+        if line.count("⟦") != line.count("⟧"):
+            return line
+        chance = self._r.random()
+        if chance < 0.04:
+            return _change_case(line, str.upper)
+        return _change_case(line, str.lower) if chance < 0.07 else line
 
     def _mail(self) -> str:
         one, other = self._name(), self._name()
@@ -128,7 +146,10 @@ class Frames(Tables):
         """Return a name with its route in a mail system, which names units and hosts."""
         host = self._pick(*UNITS, "Enron", "ACME", self._v.company().split()[0])
         host = self._pick(host, f"{host} {self._pick('Communications', 'Group', 'Legal', 'Sales')}")
-        unit = "".join(f"/{self._pick(*UNITS, host)}" for _ in range(self._n(0, 2)))
+        code = "".join(self._pick(*INITIALS) for _ in range(self._n(2, 4)))
+        unit = "".join(
+            f"/{self._pick(self._pick(*UNITS), code, host)}" for _ in range(self._n(0, 2))
+        )
         other = self._pick(host, host.upper(), host.lower() + self._pick("XGate", "mail", ""))
         return f"⟦PERSON|{name[0]} {name[1]}⟧{unit}{self._pick('@', '@', ' @ ')}{other}"
 
@@ -151,8 +172,8 @@ class Frames(Tables):
         return lines
 
     def _chat(self) -> str:
-        users = [self._pick(self._user, self._user, self._person)() for _ in range(self._n(2, 4))]
-        style, minute = self._pick(0, 1, 2, 3), 0
+        users = [self._pick(self._user, self._bare, self._person)() for _ in range(self._n(2, 4))]
+        style, minute, form = self._n(0, 5), 0, self._pick(*WORDS["dates"])
         lines = []
         for _ in range(self._n(4, 12)):
             user, minute = self._pick(*users), minute + 1
@@ -164,144 +185,219 @@ class Frames(Tables):
                     f"{user}: {said}",
                     f"<{user}> {said}",
                     f"{time} - {user}: {said}",
+                    f"{self._date(form)}, ⟦|{time}⟧ - {user}: {said}",
+                    f"[{self._date(form)} ⟦|{time}⟧] {user}: {said}",
                 )[style]
             )
         return "\n".join(lines)
 
     def _markdown(self) -> str:
-        lines = [
-            f"# {self._pick('Incident', 'Release', 'Meeting', 'Plan')} {self._n(2015, 2026)}-{self._n(1, 99):03}",
-            "",
-        ]
-        lines += [
-            f"**{self._pick('Owner', 'Author', 'Contact', 'Lead')}:** {self._full()} (`@{self._user()}`)",
-            f"**Status:** {self._pick('open', 'closed')}",
-            "",
-        ]
-        for _ in range(self._n(2, 6)):
-            bullet = self._pick("- ", "* ", "1. ", "- [x] ", "- [ ] ", "> ", "## ")
-            lines.append(
-                bullet
-                + self._pick(
-                    self._sentence, self._filler, lambda: f"{self._person()}: {self._filler()}"
-                )()
-            )
-        lines += [f"| name | city |\n|---|---|\n| {self._full()} | {self._city()} |"] * self._n(
-            0, 1
-        )
-        return "\n".join(lines)
+        lines = [f"# {self._pick(self._subject, self._note, self._sentence)()}", ""]
+        for _ in range(self._n(1, 3)):
+            label = self._fill(self._pick("{labels of roles}::{who}", "{rows}"))
+            lines.append("**{}:** {}".format(*label.split("::", 1)))
+        for _ in range(self._n(2, 7)):
+            bullet = self._pick("- ", "* ", "1. ", "- [x] ", "- [ ] ", "> ", "## ", "")
+            lines.append(bullet + self._pick(self._sentence, self._sentence, self._filler)())
+        return "\n".join([*lines, *self._grid()] if self._r.random() < 0.4 else lines)
+
+    def _grid(self) -> list[str]:
+        """Return the rows of a table."""
+        columns, edge = self._chosen(2, 4), self._pick("| ", "| ", "")
+        rows = [[name for name, _ in columns]]
+        rows += [[make() for _, make in columns] for _ in range(self._n(1, 5))]
+        lines = [edge + self._pick(" | ").join(row) + edge[::-1] for row in rows]
+        return [lines[0], *(["|---" * len(columns) + "|"] if edge else []), *lines[1:]]
 
     def _invoice(self) -> str:
         items = "\n".join(
-            f"{self._n(1, 9)}   {self._pick('Oak shelf, 120 x 30 cm', 'Wall bracket, steel', 'Paper A4', 'Service, 2 h')}     {self._n(5, 99)}.{self._n(0, 99):02}     {self._n(99, 999)}.{self._n(0, 99):02}"
-            for _ in range(self._n(1, 4))
+            self._fill("{1-9}   {/sku}   {goods}     {1-99}.{10-99}     {10-999}.{10-99}")
+            for _ in range(self._n(1, 5))
         )
         gap = self._pick("\n", "              ")
         return (
-            f"{self._pick('INVOICE', 'Invoice', 'Receipt', 'ORDER')} {self._pick('No.', '#', 'no', '')} {self._id()}     Date: {self._date()}\n\n"
-            f"{self._pick('Bill to:', 'Customer:', 'Ship to:', 'To')}{gap}{self._full()}\n{self._maybe(self._org() + chr(10))}{self._street()}\n⟦STREET_ADDRESS|{self._v.town_line()}⟧\n\n"
-            f"Qty  Article      Unit price   Amount\n{items}\n   VAT {self._n(5, 25)}%   {self._n(5, 99)}.20\n   TOTAL EUR {self._n(100, 999)}.70\n\n"
-            f"Please pay within {self._n(7, 30)} days to {self._v.iban()}. Questions: {self._mail_of(self._name())}, {self._phone()}"
+            f"{self._pick('INVOICE', 'Invoice', 'Receipt', 'ORDER', 'Delivery note', 'QUOTE')} {self._pick('No.', '#', 'no', '')} {self._id()}     Date: {self._date()}\n\n"
+            f"{self._pick('Bill to:', 'Customer:', 'Ship to:', 'To', 'Sold to')}{gap}{self._full()}\n{self._maybe(self._org() + chr(10))}{self._street()}\n⟦STREET_ADDRESS|{self._v.town_line()}⟧\n\n"
+            + self._fill("{headers}  {headers}      {headers}   {headers}\n")
+            + f"{items}\n{self._note()}\n"
+            + self._fill("{Total/Balance due/Amount paid}: {money}\n{sentences}\n{sentences}\n")
+            + f"{self._pick('Pay', 'Transfer', 'Settle')} by {self._date()} to {self._v.iban()}. {self._mail_of(self._name())}, {self._phone()}"
         )
 
     def _cv(self) -> str:
         name = self._name()
-        return (
-            f"{self._full(name)}\n{self._address()} · {self._phone()} · {self._mail_of(name)}\n"
-            f"{self._pick('Date of birth', 'Born')}: {self._date()} · {self._maybe('Nationality: ⟦NRP|' + self._v.nation() + '⟧')}\n\nEXPERIENCE\n"
-            + "\n".join(
-                f"{(y := self._n(1995, 2022))} - {self._pick('today', y + self._n(1, 4))}  {self._v.job()}, {self._org()}, {self._city()}\n  - {self._pick(self._filler(), *NOTES)}"
-                for _ in range(self._n(1, 4))
+        parts = [self._full(name), f"{self._address()} · {self._phone()} · {self._mail_of(name)}"]
+        parts += [self._show_row(": ") for _ in range(self._n(0, 2))]
+        if self._r.random() < 0.7:
+            parts.append(
+                self._fill("{labels of birth}: {date} · {Nationality/Citizenship}: {nation}")
             )
-            + f"\n\nEDUCATION\n{self._pick('B.Sc.', 'M.A.', 'B.Tech.')}, {self._org()}, {self._n(1980, 2024)}. Grade {self._n(1, 9)}.{self._n(0, 9)}\n\n"
-            f"REFERENCES\n{self._full()}, {self._v.job()}, {self._mail_of(self._name())}"
-        )
+        parts += [
+            self._fill("\n{headings}\n{a/the/} {nation} {roles} of {years}, {filler}")
+        ] * self._n(0, 1)
+        for heading in ("EXPERIENCE", "Education", self._fill("{headings}")):
+            parts += ["", heading]
+            for _ in range(self._n(1, 3)):
+                # Whether years are private is unknown.
+                y = self._n(1985, 2022)
+                end = self._pick("today", "present", y + self._n(1, 4))
+                years = f"⟦|{y} {self._pick('-', 'to', '/')} {end}⟧"
+                what = f"{self._v.job()}, {self._org()}, {self._city()}"
+                parts += [self._pick(f"{years}  {what}", f"{what} ({years})")]
+                parts += [f"  {self._pick('-', '•')} {self._pick(self._filler, self._note)()}"]
+        parts += [
+            "",
+            self._fill("{Referees/REFERENCES}"),
+            f"{self._full()}, {self._v.job()}, {self._phone()}",
+        ]
+        return "\n".join(parts)
 
     def _clinical(self) -> str:
-        p, f = self._person(), self._filler
-        notes = [self._pick(*NOTES) for _ in range(4)]
-        forms = (
-            f"Patient: {self._full()}   MRN: {self._id()}   DOB: {self._date()}   Sex: {self._pick('F', 'M')}\n"
-            f"Admitted: {self._date()}   Discharged: {self._date()}\nAttending: {self._person()}, {self._org()}\n\n"
-            f"This is a {self._age()} year old {self._pick('woman', 'man')} with type {self._n(1, 2)} diabetes who presented with chest pain of {self._n(2, 9)} hours. "
-            f"{notes[0]}. Aspirin {self._n(50, 100)} mg daily. {notes[1]}. Follow-up with {p} in two weeks. Her daughter {self._person()} ({self._phone()}) lives in {self._city()}.",
-            f"pt seen in clinic today, c/o headache x{self._n(2, 5)}d. bp {self._n(110, 150)}/{self._n(60, 95)}, temp 37.{self._n(0, 9)}. {notes[2]}. {p} lives alone in {self._city()}. plan: ibuprofen 400 tid. gp: {self._person()}, tel {self._phone()}.",
-            f"{p} was seen by {self._person()} on {self._date()} at {self._org()}. {notes[0]}. {f()} {notes[3]}. Dictated by {self._person()}, transcribed {self._date()}.",
-        )
-        return self._pick(*forms)
+        """Return notes of a clinic: fields, tests and sentences."""
+        parts = [self._show_row(self._pick(": ", " ")) for _ in range(self._n(0, 5))]
+        parts += [
+            self._fill(self._pick(*WORDS["clinic"], "{notes}", "{notes}", "{sentences}"))
+            for _ in range(self._n(4, 9))
+        ]
+        return self._pick("\n", "\n", ". ", "   ").join(parts)
 
     def _notes(self) -> str:
-        lines = []
+        """Return short lines of one writer."""
+        bullet = self._pick("- ", "* ", "", "• ", "1) ")
+        makers = (self._sentence, self._sentence, lambda: self._fill("{actions}"), self._note)
+        lines = [bullet + self._pick(*makers)() for _ in range(self._n(3, 10))]
+        return self._maybe(self._pick(self._subject, self._date)() + "\n") + "\n".join(lines)
+
+    def _report(self) -> str:
+        """Return a report of an incident: fields, and sentences about persons and streets."""
+        parts = [self._fill("{headings}").upper()] * self._n(0, 1)
+        parts += [self._show_row(": ") for _ in range(self._n(1, 4))]
+        told = [
+            self._pick(self._sentence, self._carried, lambda: self._fill("{told}."))()
+            for _ in range(self._n(3, 8))
+        ]
+        return "\n".join(parts) + "\n\n" + " ".join(told)
+
+    def _record(self) -> str:
+        """Return dated lines: a diary, a ledger, notes on a person. One writer has one form."""
+        form, sign = (
+            self._pick(*WORDS["dates"]),
+            self._pick(" ", "  ", ": ", " - ", "\t", ", ", "\n"),
+        )
+        # A time is a part of the date of a mail, and elsewhere it may be none.
+        time = self._pick("", "", " ⟦|{0-23}:{10-59}⟧", " at ⟦|{0-23}{10-59}⟧", " ⟦|{1-12}pm⟧")
+        by = self._pick("", "", "{initials} ", "[{bare}] ", "{bare}: ", "({initials}) ")
+        lines = [self._show_row(": ") for _ in range(self._n(0, 3))]
         for _ in range(self._n(3, 9)):
-            what = self._pick(
-                f"{self._person()}: {self._filler()}",
-                f"{self._person()} out sick, back {self._pick('thu', 'mon', 'friday')}",
-                f"ask {self._person()} re {self._pick('forms', 'budget', 'the slides')}",
-                *(self._pick(*NOTES), self._filler(), self._sentence()),
-                f"{self._person()}'s bday {self._pick('fri', 'sat')}!! cake",
-                f"{self._person()} -> {self._city()}, {self._n(2, 9)} days",
-            )
-            lines.append(self._pick("- ", "* ", "", "• ", "1) ") + what)
-        return self._pick("standup tue\n", "TODO\n", "", "notes\n") + "\n".join(lines)
+            start = self._date(form) + self._fill(time) + sign + self._fill(by)
+            lines.append(start + self._pick(self._fill("{actions}"), self._sentence()))
+        return "\n".join(lines)
+
+    def _list(self) -> str:
+        """Return persons with a role, a task or a number each."""
+        who = self._pick("{bare}", "{bare}", "{full}", "{initials}", "{p}", "{last}", "{first}")
+        more = self._pick(
+            "{roles}", "{what}", "{phone}", "{years}", "{job}", "{city}", "{when}", "{date}"
+        )
+        sign = self._pick(": ", " - ", ", ", "  ", "\t", " (", " | ", " / ", " -> ")
+        end = ")" if sign == " (" else ""
+        forms = (f"{who}{sign}{more}{end}", f"{more}{sign}{who}{end}", who)
+        form = self._pick("", "- ", "* ", "• ", "[ ] ") + self._pick(*forms)
+        lines = [self._fill(form) for _ in range(self._n(3, 10))]
+        title = self._pick("{headings}", "{weekdays}", "{labels of roles}:", "{notes}", "{filler}")
+        if self._r.random() < 0.3:
+            lines = [self._pick(", ", "; ", " / ").join(lines)]
+        return "\n".join([self._fill(title), *lines, *self._grid()] if len(lines) < 5 else lines)
+
+    def _letter(self) -> str:
+        """Return a letter on paper."""
+        one, other = self._name(), self._name()
+        parts = [self._org()] * self._n(0, 1) + [self._address()] * self._n(0, 1)
+        parts += [self._full(other), *[self._address()] * self._n(0, 1), "", self._date()]
+        parts += [self._show_row(": ") for _ in range(self._n(0, 3))]
+        parts += ["", f"{self._pick('Dear', 'Dear', 'To', 'My dear')} {self._greet(other)},", ""]
+        parts += [self._pick("Re: ", "RE ", "") + self._subject()] * self._n(0, 1)
+        parts += [self._body(self._n(2, 5)) for _ in range(self._n(1, 3))]
+        parts += ["", self._pick("Yours sincerely", "Yours faithfully,", "Love,", "With thanks")]
+        parts += [self._pick(self._full(one), self._greet(one), self._initials())]
+        parts += [self._fill("{cc/Cc:/Enc/Witness:} {who}")] * self._n(0, 1)
+        return "\n".join(parts)
+
+    def _spoken(self) -> str:
+        """Return speech without signs, or with few."""
+        said = [
+            self._pick(lambda: self._fill("{spoken}"), self._filler, self._sentence)()
+            for _ in range(self._n(3, 8))
+        ]
+        text = self._pick(" ", ". ", ", ", " um ", " ").join(said)
+        return _change_case(text, _simplify) if self._r.random() < 0.6 else text
 
     def _prose(self) -> str:
         return self._body(self._n(2, 7))
 
     def _plain(self) -> str:
         """Return a text without entities."""
-        lines = [
-            self._pick(self._filler, lambda: self._pick(*NOTES) + ".")()
-            for _ in range(self._n(3, 8))
-        ]
-        return self._pick(" ", "\n").join(lines)
+        makers = self._pick((self._filler,), (self._note,), (self._filler, self._note))
+        lines = [self._pick(*makers)() for _ in range(self._n(3, 9))]
+        if self._r.random() < 0.2:
+            lines = [self._fill("{german}") for _ in lines]
+        if self._r.random() < 0.3:
+            lines[0] = self._fill("{headings}")
+        return self._pick(" ", "\n", "\n- ", "\t", " | ").join(lines)
 
     def _transcript(self) -> str:
         one, other = self._pick(
-            ("Agent", "Caller"), ("Q", "A"), ("Support", "Customer"), ("Nurse", "Patient")
+            *(("Agent", "Caller"), ("Q", "A"), ("Support", "Customer"), ("Nurse", "Patient")),
+            *(("Interviewer", "Speaker 2"), ("Operator", "Member"), (self._bare(), self._bare())),
         )
-        lines = [
-            f"{one}: Thank you for calling, you are speaking with {self._person()}. May I have your name?",
-            f"{other}: It's {self._full()}.",
-            f"{one}: And your account number?",
-            f"{other}: {self._id()}.",
-            f"{one}: And your date of birth, please?",
-            f"{other}: {self._date()}.",
-            f"{one}: I see two routers here, the one in {self._city()} has been offline since Sunday.",
-            f"{other}: {self._filler()}",
-            f"{one}: {self._sentence()}",
-            f"{one}: Is {self._phone()} still your number?",
-            f"{other}: Yes. {self._sentence()}",
-        ]
-        return "\n".join(line for line in lines if self._r.random() < 0.75)
+        lines = []
+        for _ in range(self._n(3, 7)):
+            asked = self._pick(self._filler(), self._fill("{asked}"), self._fill("{asked}"))
+            makers = (lambda: self._fill("{spoken}"), self._sentence, self._filler)
+            lines += [f"{one}: {asked}", f"{other}: {self._pick(*makers, makers[0])()}"]
+        return "\n".join(lines)
 
     def _minutes(self) -> str:
-        people = ", ".join(self._person() for _ in range(self._n(2, 6)))
+        who = self._pick("{p}", "{bare}", "{initials}", "{full} ({initials})", "{p} ({roles})")
+        between = self._pick(", ", "; ", ", ", "\n")
+        people = between.join(self._fill(who) for _ in range(self._n(2, 6)))
         lines = [
-            f"Minutes of the {self._pick('board', 'council', 'committee')}, {self._date()}, {self._n(8, 20)}:00",
-            f"Present: {people}",
-            f"Apologies: {self._person()}",
+            f"{self._subject()}{self._pick(', ', chr(10), ' - ')}{self._date()}{self._maybe(f', ⟦|{self._n(8, 20)}:00⟧')}",
+            f"{self._pick('Present', 'Attendees', 'In attendance', 'Here')}: {people}",
+            *[f"Apologies: {self._fill(who)}"] * self._n(0, 1),
         ]
+        first = self._n(9, 120)
         for i in range(self._n(2, 6)):
-            lines.append(
-                f"{self._pick(f'25/{i + 31}', f'{i + 1}.')} {self._pick(self._filler, self._sentence)()}"
+            number = self._pick(
+                f"{first % 100}/{first + i}",
+                f"{i + 1}.",
+                f"{i + 1}.{self._n(1, 9)}",
+                f"Item {i + 1}:",
+                "",
             )
+            lines.append(f"{number} {self._pick(self._filler, self._sentence, self._sentence)()}")
+            lines += [
+                self._fill("{Action/ACTION/AP/Owner/Lead}: {initials/bare} {/ondate}")
+            ] * self._n(0, 1)
         return "\n".join(lines)
 
     def _german(self) -> str:
         v, r = self._v, self._pick
         first, last = v.german.first_name(), v.german.last_name()
-        street = f"⟦STREET_ADDRESS|{v.german.street_name()} {self._n(1, 199)}, {v.german.postcode()} {v.german.city_name()}⟧"
         letter = (
-            f"Sehr geehrte{r('r ⟦PERSON|Herr ', ' ⟦PERSON|Frau ')}{last}⟧,\n\nvielen Dank für Ihr Schreiben vom ⟦DATE_TIME|{self._n(1, 28)}. {r('Februar', 'Mai', 'Juni', 'März')} {self._n(1999, 2026)}⟧. "
-            f"Ihre Kundennummer lautet {self._id()}. Die Reparatur kostet {self._n(20, 900)},90 Euro und dauert etwa drei Tage. Unsere Werkstatt in der {street} hat montags bis freitags geöffnet. "
-            f"Rückfragen beantwortet ⟦PERSON|{r('Frau', 'Herr')} {v.german.last_name()}⟧ unter {self._phone()}.\n\nMit freundlichen Grüßen\n⟦PERSON|{first} {v.german.last_name()}⟧\n⟦ORGANIZATION|{v.german.company()}⟧"
+            f"Sehr geehrte{r('r ⟦PERSON|Herr ', ' ⟦PERSON|Frau ')}{last}⟧,\n\n"
+            + " ".join(self._fill("{german sentences}") for _ in range(self._n(2, 5)))
+            + f"\n\n{r('Mit freundlichen Grüßen', 'Viele Grüße', 'Hochachtungsvoll')}\n⟦PERSON|{first} {v.german.last_name()}⟧\n⟦ORGANIZATION|{v.german.company()}⟧"
         )
         form = (
-            f"Name: ⟦PERSON|{last}⟧\nVorname: ⟦PERSON|{first}⟧\nGeburtsdatum: ⟦DATE_TIME|{self._n(1, 28):02}.{self._n(1, 12):02}.{self._n(1940, 2010)}⟧\n"
-            f"Anschrift: {street}\nTelefon: {self._phone()}\nFamilienstand: {r('ledig', 'verheiratet')}\nKinder: {self._n(0, 4)}\nBeruf: {r('Lehrer', 'Ärztin', 'Koch')}\nBeschäftigt seit: {self._n(1990, 2024)}"
+            f"{r('Name', 'Nachname', 'Familienname')}: ⟦PERSON|{last}⟧\nVorname: ⟦PERSON|{first}⟧\n{r('Geburtsdatum', 'geb.', 'Geboren am')}: {self._german_date()}\n"
+            f"{r('Anschrift', 'Adresse', 'Wohnort')}: {self._german_street()}\nTelefon: {self._phone()}\n"
+            + self._fill(
+                "{Steuernummer/Kundennr./Ausweisnr.}: {id}\n{Familienstand/Beruf}: {ledig/Koch/Ärztin}\n{Größe/Gewicht}: {50-199}\nAlter: {age} Jahre"
+            )
         )
-        note = f"Liebe ⟦PERSON|{first}⟧, wir treffen uns am Samstag in ⟦GPE|{v.german.city_name()}⟧. ⟦PERSON|{v.german.first_name()}⟧ kommt auch. Bringst du bitte zwei Flaschen Wasser mit? Liebe Grüße, ⟦PERSON|{v.german.first_name()}⟧"
-        return r(letter, form, note)
+        note = "\n".join(self._fill("{german sentences}") for _ in range(self._n(2, 6)))
+        return r(letter, form, note, note)
 
 
 def _wrap(marked: str, width: int, end: str) -> str:
@@ -309,7 +405,7 @@ def _wrap(marked: str, width: int, end: str) -> str:
     parts: list[str] = []
     column = 0
     for word in re.split(r"(?<=[ \n])", marked):
-        *before, last = re.sub(r"⟦[A-Z_]+\||⟧", "", word).split("\n")
+        *before, last = re.sub(r"⟦[A-Z_]*\||⟧", "", word).split("\n")
         if parts and column + len(last) > width and parts[-1].endswith(" "):
             parts[-1], column = parts[-1][:-1] + end, 0
         column = len(last) if before else column + len(last)
@@ -319,4 +415,9 @@ def _wrap(marked: str, width: int, end: str) -> str:
 
 def _change_case(marked: str, change: Callable[[str], str]) -> str:
     """Change the case of a marked text, but not of its labels."""
-    return re.sub(r"⟦[A-Z_]+\||[^⟦]+", lambda m: m[0] if m[0][0] == "⟦" else change(m[0]), marked)
+    return re.sub(r"⟦[A-Z_]*\||[^⟦]+", lambda m: m[0] if m[0][0] == "⟦" else change(m[0]), marked)
+
+
+def _simplify(text: str) -> str:
+    """Return a text as typed in haste: small letters, and no signs behind words."""
+    return re.sub(r"(?<=\w)(?:[.,!?;]+(?=\s|$)|')", "", text.lower())

@@ -6,28 +6,35 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from .pieces import MONTHS, NOTES, Pieces
+from .pieces import Pieces
+from .values import WORDS
 
 
 class Tables(Pieces):
     """Random documents of fields, rows and code."""
 
     def _log(self) -> str:
+        """Return lines of programs. Whether their times are private is unknown."""
+        form = self._pick(
+            *("20{10-26}-0{1-9}-{10-28}{T/ }{10-23}:{10-59}:{10-59}{Z//,123/.004Z/+01:00}",) * 2,
+            *(
+                "{months} {10-28} {10-23}:{10-59}:{10-59}",
+                "[{10-28}/{months}/20{10-26}:{10-23}:{10-59}:{10-59} +0000]",
+            ),
+            *("{10-23}:{10-59}:{10-59}", "0{1-9}/{10-28}/20{10-26} {10-23}:{10-59}:{10-59} PM"),
+        )
+        host = self._maybe(f" {self._pick(self._fill('web{1-9}'), self._host())}", 0.3)
+
         def line() -> str:
-            at = f"20{self._n(10, 26)}-{self._n(1, 12):02}-{self._n(1, 28):02}{self._pick('T', ' ')}{self._n(0, 23):02}:{self._n(0, 59):02}:{self._n(0, 59):02}{self._pick('Z', '', ',123')}"
-            level = self._pick("INFO", "WARN", "ERROR", "DEBUG")
+            at = self._fill(form)
+            level = self._pick("INFO", "WARN", "ERROR", "DEBUG", "info:", "")
             what = self._pick(
-                f"auth.session user={self._user()} ip=⟦ID|{self._v.ip()}⟧ status={self._n(200, 503)} took={self._n(1, 99)}ms",
-                f"worker {self._n(1, 12)} of 12 finished {self._n(1, 9999)} jobs in {self._n(1, 99)}.{self._n(0, 9)} s",
-                f"cache.miss key=article:{self._n(1, 99999)} size={self._n(1, 9999)} ttl=300",
-                f"GET /v{self._n(1, 3)}/items?page={self._n(1, 99)} {self._n(200, 503)} {self._n(10, 9999)}",
-                f'mail.queue to=<{self._mail_of(self._name())}> code={self._n(200, 550)} reason="mailbox full"',
-                f"login failed for {self._user()} from ⟦ID|{self._v.ip()}⟧ port {self._n(1024, 65000)}",
-                f"user {self._full()} ({self._user()}) changed role to admin",
-                f"retry {self._n(1, 5)} of 5, build {self._n(100, 9999)}, version {self._n(1, 9)}.{self._n(0, 20)}.{self._n(0, 9)}",
-                f"db.pool size={self._n(1, 50)} idle={self._n(1, 50)} node=db-eu-{self._n(1, 9)}",
+                f"user={self._user()} ip=⟦ID|{self._v.ip()}⟧ status={self._n(200, 503)} took={self._n(1, 99)}ms",
+                *[self._fill(self._pick(*WORDS["events"])) for _ in range(3)],
+                f"{self._pick('login', 'Failed password', 'session opened', 'sudo')} for {self._user()} from ⟦ID|{self._v.ip()}⟧ port {self._n(1024, 65000)}",
+                f"user {self._full()} ({self._user()}) {self._pick('changed role', 'logged in', 'exported 3 files')}",
             )
-            return f"{at} {level} {what}"
+            return f"⟦|{at}⟧{host} {level} {what}"
 
         return "\n".join(line() for _ in range(self._n(4, 12)))
 
@@ -44,6 +51,14 @@ class Tables(Pieces):
             (("email", "mail", "e-mail"), lambda: self._maybe(self._mail_of(name[0]), 0.8)),
             (("phone", "tel", "mobile"), lambda: self._maybe(self._phone(), 0.8)),
             (("city", "town", "place", "City", "birthplace"), self._city),
+            (("signed", "last_seen", "Date", "start", "due", "updated", "hired"), self._date),
+            (("age", "Age", "years"), self._age),
+            (("nationality", "citizen", "Nationality"), self._nation),
+            (("host", "device", "machine"), self._host),
+            (("owner", "assigned", "by", "lead", "Who", "Contact"), self._bare),
+            (("item", "product", "what", "Details"), lambda: self._fill("{goods}")),
+            (("model", "version", "tool"), lambda: self._fill("{makes} {A/B/X}{1-99}")),
+            (("sku", "code", "item_no"), self._sku),
             (("street", "address", "line1", "Street"), self._street),
             (("zip", "postcode", "postal_code"), self._zip),
             (
@@ -58,7 +73,20 @@ class Tables(Pieces):
                     f"⟦DATE_TIME|{self._n(1940, 2010)}-{self._n(1, 12):02}-{self._n(1, 28):02}⟧"
                 ),
             ),
-            (("account", "customer_id", "ssn", "passport", "member_no", "policy"), self._id),
+            (
+                (
+                    "account",
+                    "customer_id",
+                    "ssn",
+                    "passport",
+                    "member_no",
+                    "policy",
+                    "case",
+                    "ref",
+                    "invoice",
+                ),
+                self._id,
+            ),
             (("company", "employer", "organisation"), self._org),
             (("first_name", "given", "firstName"), lambda: f"⟦PERSON|{name[0][0]}⟧"),
             (("last_name", "family", "surname", "lastName"), lambda: f"⟦PERSON|{name[0][1]}⟧"),
@@ -100,7 +128,8 @@ class Tables(Pieces):
                 found[self._pick("customer", "owner", "billing", "meta")] = value(depth - 1)
             if depth and self._r.random() < 0.4:
                 found["items"] = [
-                    {"sku": f"TX-{self._n(100, 999)}", "count": self._n(1, 9)} for _ in range(2)
+                    {self._pick("part", "sku"): self._fill("{sku/goods}"), "count": self._n(1, 9)}
+                    for _ in range(2)
                 ]
             return found
 
@@ -111,7 +140,7 @@ class Tables(Pieces):
 
     def _html(self) -> str:
         tag = self._pick("b", "li", "td", "span", "h3", "a")
-        parts = ["<html><head><title>Our team</title></head><body>" * self._n(0, 1)]
+        parts = [f"<html><head><title>{self._subject()}</title></head><body>" * self._n(0, 1)]
         for _ in range(self._n(2, 7)):
             what = self._pick(
                 self._full,
@@ -132,64 +161,27 @@ class Tables(Pieces):
             f'<a href="mailto:{self._mail_of(name)}">{self._full(name)}</a>',
         ]
         return self._pick("\n", "", "\n  ").join(parts) + self._maybe(
-            f"<footer>Page {self._n(1, 9)} of 9 &copy; 2025</footer>"
+            f"<footer>{self._note()} &copy;&nbsp;2025</footer>"
+        )
+
+    def _show_row(self, style: str) -> str:
+        """Return a label and a value. style: what is between them."""
+        label, value = self._pick(*WORDS["rows"]).split("::", 1)
+        label = self._fill(label)
+        return (
+            self._pick(label, label, label, label.upper(), label.lower())
+            + style
+            + self._fill(value)
         )
 
     def _form(self) -> str:
-        fields: list[tuple[tuple[str, ...], Callable[[], str]]] = [
-            (
-                ("Name", "Full name", "Patient", "Applicant", "Account holder", "Insured"),
-                self._full,
-            ),
-            (("Surname", "Last name", "Family name"), lambda: f"⟦PERSON|{self._name()[1]}⟧"),
-            (("First name", "Given name", "Forename"), lambda: f"⟦PERSON|{self._name()[0]}⟧"),
-            (("Date of birth", "DOB", "Born", "Birth date"), self._date),
-            (("Place of birth", "Town", "City"), self._city),
-            (("Address", "Street", "Home address"), self._pick(self._street, self._address)),
-            (("Postcode", "ZIP", "Zip code"), self._zip),
-            (("Phone", "Tel.", "Mobile", "Telephone"), self._phone),
-            (("Email", "E-mail"), lambda: self._mail_of(self._name())),
-            (
-                (
-                    "MRN",
-                    "Policy no.",
-                    "Licence no.",
-                    "Passport no.",
-                    "Customer no.",
-                    "Reg. no.",
-                    "Plate",
-                    "Account",
-                    "Ref.",
-                    "Case no.",
-                ),
-                self._id,
-            ),
-            (("Employer", "Company", "School", "Hospital"), self._org),
-            (("Sex", "Gender"), lambda: self._pick("F", "M", "female", "male")),
-            (("Children", "Persons", "Quantity"), lambda: str(self._n(0, 9))),
-            (("Marital status",), lambda: self._pick("single", "married")),
-            (("Vehicle",), lambda: self._pick("estate car, blue", "van, white", "hatchback, red")),
-            (("Fee", "Amount", "Total"), lambda: f"{self._n(1, 99)}.00"),
-            (("Admitted", "Date", "Issued", "Discharged"), self._date),
-            (("Notes", "Remarks"), lambda: self._pick(*NOTES)),
-        ]
-        style = self._pick(": ", ": ", " .... ", "    ", ":\t", ":\n", " = ")
-        rows = [
-            self._pick(*names) + style + make()
-            for names, make in self._r.sample(fields, self._n(4, 11))
-        ]
+        style = self._pick(": ", ": ", " .... ", "    ", ":\t", ":\n", " = ", ":", " - ")
+        rows = [self._show_row(style) for _ in range(self._n(4, 12))]
         if self._r.random() < 0.3:
             rows = [f"{a}     {b}" for a, b in zip(rows[::2], rows[1::2], strict=False)]
-        title = self._pick(
-            "APPLICATION FORM",
-            "Registration",
-            "CLAIM",
-            "PARKING PERMIT        Form PP-3 (rev. 2)",
-            "",
-        )
-        return "\n".join([title, *rows]) + self._maybe(
-            f"\n[X] Resident   [ ] Visitor      Fee: {self._n(5, 99)}.00", 0.3
-        )
+        title = self._pick(self._subject().upper(), self._fill("{headings}"), self._note(), "")
+        boxes = "\n[{x/X/ }] {Yes/Agreed/Full time}   [{x/ }] {No/Declined/Part time}    {headers}: {money}"
+        return "\n".join([title, *rows]) + self._maybe(self._fill(boxes), 0.3)
 
     def _xml(self) -> str:
         rows = []
@@ -202,7 +194,9 @@ class Tables(Pieces):
         return (
             f'<?xml version="1.0"?>\n<order no="{self._id()}" status="open">\n'
             + "\n".join(rows)
-            + '\n<item code="B-17" qty="2" price="49.95"/></order>'
+            + self._fill(
+                '\n<item code="{K/D/R}-{1-99}" qty="{1-9}" price="{1-99}.{10-99}"/></order>'
+            )
         )
 
     def _code(self) -> str:
@@ -213,7 +207,7 @@ class Tables(Pieces):
             f"RETRIES = {self._n(1, 9)}",
             f'ADMINS = [("{self._full(name)}", "{self._mail_of(name)}")]',
             f"# TODO({self._user()}): {self._filler()}",
-            "def area(width: float, height: float) -> float:\n    return width * height",
+            "def mean(values: list[float]) -> float:\n    return sum(values) / len(values)",
             f"# Author: {self._full()}",
             "for i in range(10):\n    print(i)",
             f"import os, sys  # {self._filler()}",
@@ -225,25 +219,22 @@ class Tables(Pieces):
         return "\n".join(self._r.sample(lines, self._n(3, 9)))
 
     def _statement(self) -> str:
+        """Return the rows of an account."""
+        form = self._pick(*WORDS["dates"], "{dd} {mon}", "{dd} {mon}", "{dd}/{mm}")
+        between, end = self._pick("  ", " ", "\t", " | "), self._date(form)
         rows = []
-        for _ in range(self._n(3, 9)):
-            what = self._pick(
-                *(
-                    "Balance brought forward",
-                    "Cash withdrawal, 2 x 50",
-                    "Interest",
-                    f"SUPERMARKT {self._n(100, 9999)}",
-                ),
-                *(
-                    f"Standing order {self._full()} RENT",
-                    f"Salary {self._org()}",
-                    f"Transfer {self._person()} ref {self._id()}",
-                ),
-            )
-            rows.append(
-                f"{self._n(1, 28):02} {self._pick(*MONTHS)}  {what}     {self._pick('-', '')}{self._n(1, 2000)}.{self._n(0, 99):02}"
-            )
-        return (
-            f"Account holder: {self._full()}     Account: {self._id()}\nPeriod: 01 Mar to 31 Mar 2025\n\n"
-            + "\n".join(rows)
+        for _ in range(self._n(3, 10)):
+            start = self._date(form) + between
+            amount = self._fill("{/-/+}{1-2000}.{10-99}{// CR}")
+            rows.append(f"{start}{self._fill('{payments}')}{between}   {amount}")
+        head = [self._show_row(": ") for _ in range(self._n(0, 2))]
+        head += [
+            f"{self._pick('Period', 'Statement')}: {self._date(form)} {self._pick('to', '-')} {end}"
+        ]
+        return "\n".join(
+            [
+                f"{self._fill('{labels of names}')}: {self._full()}     Account: {self._id()}",
+                *head,
+                *rows,
+            ]
         )

@@ -132,7 +132,8 @@ class Values:
         return self._street(self._any()).strip() + extra
 
     def postcode(self) -> str:
-        return self._any().postcode()
+        american, british, *_ = self._fakers
+        return self._choose([self._any(), american, british]).postcode()
 
     def town_line(self) -> str:
         city, code = self.city(), self.postcode()
@@ -175,6 +176,13 @@ class Values:
 
     def iban(self) -> str:
         return self._any().iban()
+
+    def known(self) -> set[str]:
+        """Return English first names that are no places, months or other common words."""
+        fake = self._fakers[0]
+        names = {fake.first_name() for _ in range(N_NAMES)}
+        places = {word for city in self._cities for word in city.split()}
+        return names - places - {*WORDS["long months"], "Christian", "Angel", "Will", "Chase"}
 
     # Sentences of Presidio
 

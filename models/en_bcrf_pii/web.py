@@ -16,10 +16,13 @@ from .values import NATIONS, WORDS
 Row = tuple[int, int, list[str]]
 """Start and end of a word, and its fields."""
 
+TITLES = ("Mr.", "Mrs.", "Ms.", "Dr.", "Mr", "Mrs", "Ms", "Dr", "Prof.", "Miss")
 NEAR = 2
 """Words between a month and the numbers of its date."""
 OF_DATE = {*WORDS["months"], *WORDS["long months"], *(f"{x}." for x in WORDS["months"])}
 _NUMBER = re.compile(r"\d{3}|\d[/.:-]\d")
+_QUANTITY = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?|\d+\.\d\d?%?")
+_OF_AGE = re.compile(r"(?i)\bage[ds]?\b|\bold\b|\byo\b|\b(?:am|I.m|he is|she is|turn\w*) \d")
 _SENTENCE = re.compile(r"\S[^\n]*?(?:[.!?](?= [A-Z]|\n|$)|(?=\n)|$)")
 
 
@@ -48,13 +51,34 @@ def read_ewt(path: Path) -> Iterator[Document]:
         yield Document(text, _add(names, _find_unknown(rows)), "web")
 
 
+def find_names(documents: Iterable[Document], first: Collection[str]) -> Iterator[Document]:
+    """Yield the documents with persons: proper nouns behind a title or one of first names.
+
+    Other proper nouns stay unknown, as everything else of the annotation.
+    """
+    for text, spans, kind in documents:
+        found: list[tuple[int, int, str]] = []
+        for start, end, label in spans:
+            word, before = text[start:end], text[found[-1][0] : found[-1][1]] if found else ""
+            is_next = bool(found) and text[found[-1][1] : start] == " " and word[0].isupper()
+            is_next = is_next and not re.search(r"[@/\d]", word)  # a unit or a host
+            if is_next and found[-1][2]:
+                found[-1] = (found[-1][0], end, "PERSON")
+                continue
+            is_named = is_next and before in TITLES
+            found.append((start, end, "PERSON" if is_named or word in first else label))
+        if any(label for *_, label in found):
+            yield Document(text, found, kind)
+
+
 def find_fillers(documents: Iterable[Document]) -> Iterator[str]:
-    """Yield sentences without entities, unknown words and digits."""
+    """Yield sentences without entities, unknown words and ages."""
     for text, spans, _ in documents:
         for match in _SENTENCE.finditer(text):
             start, end = match.span()
             is_known = not any(a < end and start < b for a, b, _ in spans)
-            if is_known and not re.search(r"\d", match[0]):
+            is_age = re.search(r"\d", match[0]) and _OF_AGE.search(match[0])
+            if is_known and not is_age:
                 yield match[0]
 
 
@@ -63,7 +87,9 @@ def _find_unknown(rows: list[Row]) -> Iterator[tuple[int, int, str]]:
     months = [i for i, (*_, row) in enumerate(rows) if row[1] in OF_DATE]
     near = {j for i in months for j in range(i - NEAR, i + NEAR + 1)}
     for i, (start, end, (_, word, *_)) in enumerate(rows):
-        is_number = _NUMBER.search(word) or (i in near and re.search(r"\d", word))
+        is_money = i and rows[i - 1][2][1] in ("$", "£", "€", "US$")
+        is_number = _NUMBER.search(word) and not (is_money or _QUANTITY.fullmatch(word))
+        is_number = is_number or (i in near and re.search(r"\d", word))
         if i in months or is_number or word.rstrip("s") in NATIONS:
             yield start, end, ""
 

@@ -113,16 +113,43 @@ def test_the_markup_of_a_document():
     document = parse_markup("Hi ⟦PERSON|Ann Lee⟧, 5", "a kind")
     assert document == Document("Hi Ann Lee, 5", [(3, 10, "PERSON")], "a kind")
     own = list(read_markup())
-    assert (len(own), sum(len(one.spans) for one in own)) == (30, 234)
+    assert (len(own), sum(len(one.spans) for one in own)) == (40, 364)
 
 
 def test_made_documents_have_all_kinds_and_no_markup(values):
     frames = Frames(values, ["It rains.", "We close soon."])
     for kind in frames.kinds:
-        document = parse_markup(frames.make(kind), kind)
-        assert not {*"⟦⟧"} & {*document.text}
-        assert bool(document.spans) == (kind != "plain")
-        assert all(document.text[a:b].strip() == document.text[a:b] for a, b, _ in document.spans)
+        documents = [parse_markup(frames.make(kind), kind) for _ in range(9)]
+        assert not {*"⟦⟧"} & {*"".join(one.text for one in documents)}
+        assert not re.search(r"[{}]", frames.make("report"))
+        assert any(one.spans for one in documents) == (kind != "plain")
+        for one in documents:
+            assert all(one.text[a:b].strip() == one.text[a:b] for a, b, _ in one.spans)
+            if kind == "log":  # whether times of logs are private is unknown
+                assert (one.spans[0][0], one.spans[0][2]) == (0, "")
+
+
+def test_real_sentences_get_values(values):
+    text = "Yesterday he said we met there."
+    frames = Frames(values, [text])
+    made = {frames._carried() for _ in range(60)}
+    assert any(re.fullmatch(r"Yesterday ⟦PERSON\|.+⟧ said we met there.", one) for one in made)
+    assert any(re.fullmatch(r"Yesterday he said we met .+⟧\.", one) for one in made)
+
+
+def test_dates_of_a_form(values):
+    frames = Frames(values, [])
+    for form, shape in (
+        ("the {d}{th} of {month}", r"the (\d?1st|\d?2nd|\d?3rd|\d+th) of [A-Z][a-z]+"),
+        ("{dd}.{mm}.{yy}", r"\d\d\.\d\d\.\d\d"),
+        ("{weekday} {d} {month}", r"[A-Z][a-z]+day \d+ [A-Z][a-z]+"),
+    ):
+        dates = [frames._date(form) for _ in range(99)]
+        assert all(re.fullmatch(rf"⟦DATE_TIME\|{shape}⟧", one, re.IGNORECASE) for one in dates)
+        assert any(one.upper() == one for one in dates)
+    assert {frames._date("{d}{th}")[11:-1].lower() for _ in range(900)} >= {"11th", "22nd", "23rd"}
+    said = [frames._say(n) for n in (7, 20, 42)]
+    assert said[:2] == ["seven", "twenty"] and said[2] in ("forty-two", "forty two")
 
 
 def test_identifiers_are_no_entities_of_the_chain():
@@ -185,6 +212,24 @@ def test_paragraphs_of_web_documents_are_lines(tmp_path):
     (found,) = web_of_pii.read_ewt(tmp_path / "a.conllu")
     assert found == Document("Hello Ann\nBye", [(6, 9, "")], "web")
     assert [*web_of_pii.find_fillers([found])] == ["Bye"]
+
+
+def test_sentences_with_quantities_are_fillers_and_those_with_ages_are_not():
+    text = "It took 5 hours. He is 24. Pay $350 now. Call 555123 now."
+    found = [*web_of_pii.find_fillers([Document(text, [(46, 52, "")])])]
+    assert found == ["It took 5 hours.", "Pay $350 now."]
+    rows = [(0, 1, ["1", word]) for word in ("$", "350", "at", "10.30", "555123", "1/2/03")]
+    unknown = [(1, row) for row in rows]
+    assert len([*web_of_pii._find_unknown([row for _, row in unknown])]) == 2
+
+
+def test_names_of_web_documents_behind_titles_and_first_names():
+    text = "Mr. Lee and Ann Day met Ann A/B."
+    spans = [(0, 3, ""), (4, 7, ""), (12, 15, ""), (16, 19, ""), (24, 27, ""), (28, 31, "")]
+    (found,) = web_of_pii.find_names([Document(text, spans)], {"Ann"})
+    assert [(found.text[a:b], label) for a, b, label in found.spans] == [
+        *(("Mr.", ""), ("Lee", "PERSON"), ("Ann Day", "PERSON"), ("Ann", "PERSON"), ("A/B", "")),
+    ]
 
 
 def test_titles_are_spans_of_their_own():
