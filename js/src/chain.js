@@ -120,6 +120,7 @@ export class Lattice {
   // Forget all tokens. The room for few of them is kept.
   clear() {
     this.n = this.behind.length = 0;
+    this.unary = null;
     if (this.capacity && this.capacity <= MOST_ROOM) return;
     const { T, transitions: { Floats } } = this;
     this.capacity = ROOM;

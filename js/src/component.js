@@ -123,7 +123,9 @@ export class Component {
     const { scores, transitions, lattices, S } = this.first, unary = this.first.split(scores.score(doc, columns));
     unary.forEach((own, c) => lattices[c].fill(own, () => transitions).findPosterior());
     const posterior = (i, t) => lattices[Math.floor(t / S)].tag(i, t % S);
-    return this.more.poolPosteriors(posterior, this.spec.first, doc, this.chain.scores.characters);
+    const pooled = this.more.poolPosteriors(posterior, this.spec.first, doc, this.chain.scores.characters);
+    for (const lattice of lattices) lattice.clear();
+    return pooled;
   }
   // Return what a document has. minimum: by label the least probabilities of candidates; null for none.
   run(doc, columns, { probabilities = true, nbest = 0, minimum = null, inside = false } = {}) {
@@ -151,6 +153,7 @@ export class Component {
       if (inside) found.inside = doc.words.map((_, i) => 1 - posteriors.reduce((p, each) => p * each.tag(i, OUTSIDE), 1));
     }
     if (nbest) found.nbest = this.nbest(doc, lattices, nbest);
+    for (const lattice of lattices) lattice.clear();
     return found;
   }
   // Return the spans [from, to, tag] of tags. first: the number of the first token.

@@ -84,6 +84,14 @@ def test_a_damaged_file_is_a_named_error(kind, tmp_path):
     assert {*found} <= {"loaded", "later: ModelError", "slowest"}
 
 
+@needs_node
+@pytest.mark.parametrize("kind", ["bio", "two passes"])
+def test_a_pipeline_keeps_no_memory_of_a_long_text(kind, tmp_path):
+    """Once, it kept 50 to 200 times its size until the next one."""
+    export(train(kind), tmp_path / "model.bcrf")
+    assert run_node("keep_memory.mjs", tmp_path / "model.bcrf") < 8
+
+
 def test_a_file_does_not_depend_on_the_process_and_can_be_gzipped(tmp_path):
     nlp = train("bio")
     size = export(nlp, tmp_path / "model.bcrf")
