@@ -338,8 +338,9 @@ def _shorten(text: str) -> Iterator[str]:
 
 def _find_last_word(text: str, start: int, end: int) -> int:
     """Return where the word that reaches up to `end` begins."""
-    last = re.compile(r"\S*\Z").search(text, start, end)
-    return last.start() if last else end
+    while end > start and not text[end - 1].isspace():
+        end -= 1
+    return end
 
 
 def _find_next(match: re.Match[str], found: str) -> int:
