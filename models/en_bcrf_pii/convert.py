@@ -28,7 +28,7 @@ from spacy_bcrf.annotation.identifiers import Identifiers
 from spacy_bcrf.corpora.tokenization import make_blank
 from spacy_bcrf.readers.doc_files import write_all
 
-from .documents import Document, make_doc, parse_markup, read_json_lines
+from .documents import Document, make_doc, parse_markup, read_cells, read_json_lines
 from .frames import Frames
 from .values import NATIONS, Values
 from .web import find_fillers, find_names, read_ewt, read_uner
@@ -42,6 +42,8 @@ MORE = {"mail": 2, "plain": 2, "spoken": 2}
 OF_PROMISE = {"mail": "mails", "chat": "chats"}
 """Kinds of made documents with a promise, for which PROMISED more are made."""
 PROMISED = 80
+CELLS = 4
+"""The cells of one made table of this many are documents too, as `redact` reads files."""
 HELD_OUT = 12
 """One document of this many is held out."""
 LABELS = (
@@ -132,6 +134,9 @@ def main() -> None:
         n = FRAMES * MORE.get(kind, 1)
         made = [split_titles(parse_markup(frames.make(kind), kind)) for _ in range(n)]
         writer.write(f"made-{kind}", made, LABELS)
+        if kind in ("csv", "json"):
+            cells = [cell for one in made[::CELLS] for cell in read_cells(one, f".{kind}")]
+            writer.write(f"made-{kind}-cells", cells, LABELS)
         if kind in OF_PROMISE:
             more = [split_titles(parse_markup(frames.make(kind), kind)) for _ in range(PROMISED)]
             writer.hold_out(more, LABELS, OF_PROMISE[kind])

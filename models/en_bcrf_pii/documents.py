@@ -7,6 +7,7 @@ as `⟦LABEL|text⟧`. The label of what may be private or not is empty. No pipe
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from spacy.util import filter_spans
 from bcrf.io.text import find_file, open_decompressed
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.pipeline.identifier_recognizer import set_identifiers
+from spacy_bcrf.privacy.documents import read_document
 
 DEV = Path(__file__).with_name("dev.txt")
 _MARKUP = re.compile(r"⟦([A-Z_]*)\|([^⟧]*)⟧")
@@ -47,6 +49,24 @@ def parse_markup(marked: str, kind: str = "") -> Document:
         n, at = n + len(value), match.end()
         parts += [before, value]
     return Document("".join([*parts, marked[at:]]), spans, kind)
+
+
+def read_cells(document: Document, suffix: str) -> Iterator[Document]:
+    """Yield the texts of a file of JSON or a table as `redact` reads them, none of another format.
+
+    suffix: of the file, with a dot.
+    """
+    with suppress(ValueError):
+        read = read_document(document.text, suffix)
+        places = [(*x, label) for a, b, label in document.spans for x in read.find(a, b)]
+        for intro, (first, last) in zip(read.intros, read.texts, strict=True):
+            by = len(intro) - first
+            spans = [
+                (max(a, first) + by, min(b, last) + by, label)
+                for a, b, label in places
+                if max(a, first) < min(b, last)
+            ]
+            yield Document(intro + read.text[first:last], spans, document.kind)
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -185,8 +185,8 @@ class Frames(Tables):
                     f"{user}: {said}",
                     f"<{user}> {said}",
                     f"{time} - {user}: {said}",
-                    f"{self._date(form)}, ⟦|{time}⟧ - {user}: {said}",
-                    f"[{self._date(form)} ⟦|{time}⟧] {user}: {said}",
+                    f"{self._date(form)}, ⟦DATE_TIME|{time}⟧ - {user}: {said}",
+                    f"[{self._date(form)} ⟦DATE_TIME|{time}⟧] {user}: {said}",
                 )[style]
             )
         return "\n".join(lines)
@@ -284,8 +284,8 @@ class Frames(Tables):
             self._pick(*WORDS["dates"]),
             self._pick(" ", "  ", ": ", " - ", "\t", ", ", "\n"),
         )
-        # A time is a part of the date of a mail, and elsewhere it may be none.
-        time = self._pick("", "", " ⟦|{0-23}:{10-59}⟧", " at ⟦|{0-23}{10-59}⟧", " ⟦|{1-12}pm⟧")
+        # A time behind a date is part of it, as in mails.
+        time = self._pick("", "", " ⟦DATE_TIME|{0-23}:{10-59}⟧", " at ⟦|{0-23}{10-59}⟧")
         by = self._pick("", "", "{initials} ", "[{bare}] ", "{bare}: ", "({initials}) ")
         lines = [self._show_row(": ") for _ in range(self._n(0, 3))]
         for _ in range(self._n(3, 9)):
