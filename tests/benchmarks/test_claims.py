@@ -223,19 +223,11 @@ CLAIMS = {
     ],
     "docs/faq.md": [
         (
-            "takes {:.0f} us for 64 sentences and 17 tags",
-            figure("interfaces", "ours, us", step="loss, gradient", tags="17", batch="64"),
-        ),
-        (
             "{:.0f} to {:.0f} times as fast]",
             torch("loss, gradient", "17"),
             torch("decode", "69"),
         ),
         ("trains {} times as fast and predicts {} times as fast, at F {} against {}", *SKLEARN),
-        (
-            "`predict` is {} times as fast as python-crfsuite, `predict_single` {} times",
-            *(figure("crfsuite_models", "as fast", call=c) for c in ("predict", "predict_single")),
-        ),
     ],
     "docs/torch.md": [
         (
@@ -280,11 +272,6 @@ CLAIMS = {
             merged("tags with most votes"),
             merged("spans with most votes"),
         ),
-        (
-            "entities that no source has: F {:.1f}",
-            merged("chain on soft targets"),
-        ),
-        ("the best labelings alone has {:.1f}", merged("chain on the best labelings")),
     ],
     "docs/drift.md": [("in all of {:,.0f} runs; {:.0f} of 1,000", ALARM, FALSE_ALARM)],
     "docs/choose-model.md": [

@@ -12,7 +12,7 @@ from models.en_bcrf_pii import convert as pii_convert
 from models.en_bcrf_pii import frames as frames_of_pii
 from models.en_bcrf_pii import values as pii
 from models.en_bcrf_pii import web as web_of_pii
-from models.en_bcrf_pii.documents import Document, make_doc, parse_markup, read_markup
+from models.en_bcrf_pii.documents import Document, make_doc, parse_markup, read_cells, read_markup
 from models.en_bcrf_pii.frames import Frames
 from models.en_bcrf_pii.measure import in_spans
 from models.en_bcrf_web import convert as web
@@ -107,6 +107,14 @@ def test_lists_leave_names_out(values, monkeypatch):
     monkeypatch.setattr(pii, "N_NAMES", 5)
     lists = values.lists()
     assert 0 < len(lists["cities"]) < 0.6 * len(set(values._cities))
+
+
+def test_the_cells_of_a_document_are_read_as_redact_reads_them():
+    marked = "name;age\n⟦PERSON|Ann Lee⟧;⟦AGE|34⟧\nso;5\n"
+    cells = list(read_cells(parse_markup(marked, "csv"), ".csv"))
+    assert [one.text for one in cells] == ["Ann Lee", "age: 34", "so", "age: 5"]
+    assert [one.spans for one in cells] == [[(0, 7, "PERSON")], [(5, 7, "AGE")], [], []]
+    assert not list(read_cells(parse_markup("no JSON"), ".json"))
 
 
 def test_the_markup_of_a_document():
