@@ -90,12 +90,13 @@ _NAMES_SECRET = re.compile(
 _NAMES_CODE = re.compile(
     r"\b(?:(?:passw(?:or)?d|pass ?phrase|pass ?code|pin|otp"
     r"|(?:security|verification|access|one-time|door|gate|alarm|entry)[- ](?:code|pin))"
-    r"(?: (?:number|no\.))?[\"']?(?: (?:is|was|now|to)){0,2}\s{0,2}:?"
+    r"(?: (?:number|no\.))?[\"']?(?: (?:is|was|now)){0,2}\s{0,2}:?"
     r"|(?:session(?:[-_]?id)?|sid|cookie)[\"']?[:=])\s{0,2}[\"'(`]?$",
     re.IGNORECASE,
 )
-_CODE = re.compile(
-    r"(?<![^\s\"'(`:=])(?:\d{3}[ -]\d{3}(?![\w-])"
+_CODE = re.compile(  # no date, time, range of characters, nor 3-digit
+    r"(?<![^\s\"'(`:=])(?!\d{1,4}[:.\-/]\d{1,2}(?:[:.\-/]\d{1,4})?(?!\w)|\d{1,2}-[a-z]|\()"
+    r"(?:\d{3}[ -]\d{3}(?![\w-])"
     r"""|(?=[^\s"'<>`,;&=]{0,30}\d)[^\s"'<>`,;&=]{3,64}[^\W_])"""
 )
 _CREDENTIALS = re.compile(
@@ -368,7 +369,7 @@ def _find_keys(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         if _NAMES_SECRET.search(text, max(0, match.start() - BEFORE), match.start()):
             yield match.span()
     for match in _CODE.finditer(text, start, end):
-        if _NAMES_CODE.search(text, max(0, match.start() - BEFORE), match.start()):
+        if _NAMES_CODE.search(text[max(0, match.start() - BEFORE) : match.start()]):
             yield match.span()
     for match in _CREDENTIALS.finditer(text, start, end):
         yield match.span("found")

@@ -61,6 +61,7 @@ WRONG = [
     *("std::vector<int> a = 2 * 3", "from 01/03/2025 to 12.11.2024", "No. 2025-00417"),
     *("reset the password within 24 hours", "session 3: 12:30 to 14:00", "order 01234567890"),
     *("password has 12 signs", "pin the 3 notes", "a passcode of 6 digits"),
+    *("pin to 10:30", "security code (3-digit)", "access code 2024-01-01", "password 8-16 signs"),
 ]
 
 
