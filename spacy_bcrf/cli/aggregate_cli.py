@@ -99,4 +99,4 @@ def aggregate_cli(
     typer.echo("\n".join(result.lines()))
     typer.echo(f"{output}: {result!r}; {output / 'sources.html'} is the page of the sources")
     options = {"lang": lang, "tokenizer": None if tokenizer == "language" else tokenizer}
-    return spacy_command("bcrf", "distill", output, output="student", **options)
+    return spacy_command("bcrf", "init", train=output, output="config.cfg", **options)

@@ -77,7 +77,7 @@ def entities(path):
 
 def test_sources_of_all_kinds_are_merged(folder):
     result = run("texts.txt", "-s", "sources.cfg", "-o", "out", "-l", "en", "--shard", 4)
-    assert result.step == "python -m spacy bcrf distill out --output student --lang en"
+    assert result.step == "python -m spacy bcrf init --train out --output config.cfg --lang en"
     found = [ents for i in range(3) for ents in entities(folder / f"out/{i:06d}.spacy")]
     assert len(found) == len(TEXTS)
     assert found[0] == [("aspirin", "DRUG"), ("headache", "ILL")]
@@ -428,7 +428,8 @@ def test_the_tokenizer_fits_the_votes(folder):
     refused = " ".join(run(*options, exit_code=1).stderr.split())
     assert "llm.jsonl:1: span 0:7" in refused and "a tokenizer that fits" in refused
     step = run(*options, "--tokenizer", "split").step
-    assert step == "python -m spacy bcrf distill out --output student --lang en --tokenizer split"
+    options = "--lang en --tokenizer split"
+    assert step == f"python -m spacy bcrf init --train out --output config.cfg {options}"
     assert entities(folder / "out/000000.spacy") == [[("aspirin", "DRUG")]]
     command("distill")("out", "-o", "student", "-l", "en", "--tokenizer", "split")
     assert [token.text for token in spacy.load("student")(text)] == ["aspirin", "500", "mg"]
