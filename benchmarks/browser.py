@@ -107,7 +107,7 @@ def measure(nlp: Language, parts: Sequence[Sequence[str]]) -> dict[str, list[flo
 def measure_chromium(nlp: Language, parts: Sequence[Sequence[str]], method: str) -> list[float]:
     """Return the words per second of each part but the first."""
     sys.path.insert(0, str(ROOT / "docs/theme"))
-    from demo import bundle
+    from demo import bundle  # type: ignore[import-not-found]
 
     counts, speeds = [sum(len(nlp.make_doc(text)) for text in texts) for texts in parts], []
     with tempfile.TemporaryDirectory() as folder:

@@ -89,8 +89,8 @@ def _find_unknown(rows: list[Row]) -> Iterator[tuple[int, int, str]]:
     for i, (start, end, (_, word, *_)) in enumerate(rows):
         is_money = i and rows[i - 1][2][1] in ("$", "£", "€", "US$")
         is_number = _NUMBER.search(word) and not (is_money or _QUANTITY.fullmatch(word))
-        is_number = is_number or (i in near and re.search(r"\d", word))
-        if i in months or is_number or word.rstrip("s") in NATIONS:
+        is_of_date = i in months or (i in near and re.search(r"\d", word))
+        if is_number or is_of_date or word.rstrip("s") in NATIONS:
             yield start, end, ""
 
 
