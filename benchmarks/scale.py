@@ -1,6 +1,6 @@
 """Words/s and memory of `annotate`: one process, two processes, and two Ray actors.
 
-    python -m benchmarks.scale --out training/scale --plot training/scale/scale.svg
+    python -m benchmarks.scale --out training/scale
     python -m benchmarks.scale --out training/scale --memory 1000000
 
 Both commands train small pipelines on the sample corpus: tagger and entity recognizer, sparse or
@@ -28,7 +28,6 @@ from spacy.util import fix_random_seed
 from bcrf.io.atomic import replacing, write_text
 from bcrf.io.text import read_lines
 from benchmarks.inputs import NETWORK, SAMPLE
-from lab.figures import make_figure, save_figure
 from lab.machine import describe_machine
 from lab.options import add_csv_option
 from lab.tables import print_table
@@ -61,7 +60,6 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=20_000)
     parser.add_argument("--words", type=int, default=100, help="words of a document")
     parser.add_argument("--seconds", type=float, default=20, help="end a measurement after these")
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg")
     parser.add_argument(
         "--memory", type=int, metavar="N", help="only the memory of one process over N documents"
     )
@@ -101,8 +99,6 @@ def main() -> None:
         "shard; CPU: of all processes; peak: proportional set size of all processes"
     )
     print_table("Scale", rows, notes, args.csv)
-    if args.plot:
-        draw(args.plot, measured)
 
 
 # Pipelines and documents
@@ -274,22 +270,6 @@ def measure_growth(out: Path, models: dict[str, Path], n: int, csv: Path | None)
         "growth: of the largest over the first"
     )
     print_table("Memory of one process", rows, notes, csv)
-
-
-def draw(path: Path, found: dict[str, dict[str, dict[str, float]]]) -> None:
-    """Draw words/s and peak memory by pipeline and engine."""
-    figure = make_figure(8, 3)
-    units = {"words_per_second": ("words/s", 1), "peak": ("peak memory, MiB", 2**20)}
-    for axes, (key, (label, unit)) in zip(figure.subplots(1, 2), units.items(), strict=True):
-        for i, engine in enumerate(ENGINES):
-            values = [by_engine[engine][key] / unit for by_engine in found.values()]
-            places = [j + (i - 1) * 0.27 for j in range(len(values))]
-            axes.bar(places, values, width=0.25, label=engine)
-        axes.set_xticks(range(len(found)), list(found))
-        axes.set_xlim(-0.5, len(found) - 0.5)
-        axes.set_ylabel(label)
-    figure.legend(list(ENGINES), loc="outside upper center", ncols=len(ENGINES))
-    save_figure(figure, path)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Cost of each kernel by length, tags, batch and threads, and its share of the machine's limit.
 
-    python -m benchmarks.scaling --csv scaling.csv --plot scaling.png
+    python -m benchmarks.scaling --csv scaling.csv
 
 The same run measures the limits. Operations are the multiply-adds of a float32 product of
 1024 x 1024 matrices, two operations each. A copy of 64 MiB gives the bytes read and written. On a
@@ -24,7 +24,6 @@ It ignores exponentials and the padding of vectors, so it is low for few tags.
 import argparse
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -34,7 +33,6 @@ from bcrf import kernels
 from bcrf.kernels import BregmanOptions
 from benchmarks.inputs import random_potentials
 from benchmarks.timing import interleave
-from lab.figures import make_figure, save_figure
 from lab.machine import describe_machine
 from lab.options import add_csv_option, need
 from lab.processes import in_own_process
@@ -61,18 +59,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument(
-        "--threads",
-        type=int,
-        nargs="+",
-        metavar="N",
-        help="default: powers of 2 up to the number of cores",
-    )
+    parser.add_argument("--threads", type=int, nargs="+", metavar="N", help="default: powers of 2")
     add_csv_option(parser)
-    parser.add_argument("--plot", type=Path, metavar="FILE.png")
     args = parser.parse_args()
-    if args.plot:
-        need("matplotlib.figure", "plot")
     panels = dict(PANELS)
     if args.device == "cpu":
         panels["threads"] = args.threads or powers_to(kernels.threads.count())
@@ -85,8 +74,6 @@ def main() -> None:
         f"us/token, median of {args.rounds} interleaved rounds; fraction of the limit"
     )
     print_table("Scaling", rows, notes, args.csv)
-    if args.plot:
-        draw(args.plot, rows, list(panels))
 
 
 def powers_to(most: int) -> list[int]:
@@ -175,27 +162,6 @@ def waited(run: Callable[[], object], wait: Callable[[], object]) -> None:
     """Call `run` and wait for the device."""
     run()
     wait()
-
-
-def draw(path: Path, rows: list[Row], panels: list[str]) -> None:
-    """Draw the time of each kernel, with a panel for each size that varies."""
-    figure = make_figure(10, 7)
-    for axes, name in zip(figure.subplots(2, 2).flat, panels, strict=False):
-        mine = [row for row in rows if row["against"] == name]
-        for kernel in WORK:
-            axes.plot(
-                [row["value"] for row in mine],
-                [float(str(row[kernel])) for row in mine],
-                marker="o",
-                label=kernel,
-            )
-        axes.set(xlabel=name, ylabel="us/token", yscale="log")
-        if name == "threads":
-            axes.set_xticks([row["value"] for row in mine])
-        else:
-            axes.set_xscale("log")
-    figure.axes[0].legend()
-    save_figure(figure, path)
 
 
 if __name__ == "__main__":

@@ -164,8 +164,7 @@ class Redactor:
         """Return the redacted texts of one document."""
         read = self.read(read_document(json.dumps(texts), ".json"))
         (found,) = self.redact_documents([read])
-        new: list[str] = json.loads(found.text)
-        return new
+        return list(json.loads(found.text))
 
 
 def find_regions(labeler: Any, batch: list[Doc]) -> Iterator[list[Region]]:
@@ -237,12 +236,9 @@ def replace_texts(
     words, tokens = Words(text, []), list[NDArray]()
     bounds = zip(document.intros, document.texts, found, strict=True)
     for intro, (first, last), (doc, (spans, inside)) in bounds:
-        of_text = Words.of(doc, text[first:last])
-        if n := len(intro):
-            n_before = bisect_left(of_text.starts, n)
-            of_text = Words(of_text.text, [start - n for start in of_text.starts[n_before:]])
-            spans = [one._replace(start=max(one.start, n)).move(-n) for one in spans if one.end > n]
-            inside = inside[n_before:]
+        of_text = Words.of(doc, text[first:last], n := len(intro))
+        spans = [one._replace(start=max(one.start, n)).move(-n) for one in spans if one.end > n]
+        inside = inside[len(inside) - len(of_text.starts) :]
         words.starts.extend(first + start for start in of_text.starts)
         tokens.append(inside)
         regions += (one.move(first) for one in merge_repeats(of_text, spans, inside)[0])
@@ -293,8 +289,10 @@ class Words(NamedTuple):
     starts: list[int]
 
     @classmethod
-    def of(cls, doc: Doc, text: str) -> "Words":
-        return cls(text, doc.to_array("IDX").tolist())
+    def of(cls, doc: Doc, text: str, first: int = 0) -> "Words":
+        """Return the words from a character of a document on, whose text is given."""
+        starts = doc.to_array("IDX")
+        return cls(text, (starts[starts >= first] - first).tolist())
 
 
 class String(NamedTuple):
