@@ -11,7 +11,8 @@ export { codePoints } from "./characters.js";
 export { ModelError } from "./model_file.js";
 export { restore } from "./redact.js";
 
-// Whether a component needs what few have.
+// Whether a component needs what few have. It names each condition under which a file uses `file.more` of rare.js: a missing
+// one makes a good model look damaged.
 function isRare({ chain, first, decoder }) {
   const isOther = ({ kind, name }) => kind === "listed" || (kind === "word" && !Object.hasOwn(WORD, name.split(".")[0]));
   return chain && (first || decoder === "f" || chain.pairs !== undefined || chain.attributes.some(isOther));
