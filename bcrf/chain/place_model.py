@@ -205,8 +205,8 @@ class _Fit:
         n_votes = np.array([n.sum() for n in self.n])
         n_right = np.array([entity[symbols >= 0].sum() for symbols in places.symbol.T])
         precisions = (n_right + weight * mean) / (n_votes + weight)
-        # The prior of precisions moves the entities and false places as well. Once, it moved the
-        # votes alone: more steps made sources cover more, and entities fewer.
+        # The prior of precisions moves the entities and false places as well as the votes.
+        # Otherwise each step would make sources cover more, and entities fewer.
         whole *= (precisions * n_votes).sum() / n_right.sum().clip(min=1e-9)
         n_false = n_votes - n_right
         whole_none *= ((1 - precisions) * n_votes).sum() / n_false.sum().clip(min=1e-9)

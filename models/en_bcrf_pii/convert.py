@@ -38,7 +38,7 @@ COPIES = 8
 FRAMES = 180
 """Documents made of each kind."""
 MORE = {"mail": 2, "plain": 2, "spoken": 2}
-"""Kinds of which more are made, times FRAMES: names and other words are most alike there."""
+"""How many times FRAMES documents of a kind are made, if not once: names are hardest there."""
 OF_PROMISE = {"mail": "mails", "chat": "chats"}
 """Kinds of made documents with a promise, for which PROMISED more are made."""
 PROMISED = 80

@@ -101,7 +101,7 @@ _CODE = re.compile(  # no date, time, range of characters, nor 3-digit
 )
 _CREDENTIALS = re.compile(
     r"(?<![a-z\d])(?!https?:|ftp:|wss?:)[a-z][a-z\d+.-]{1,20}://"
-    r"(?P<user>[^\s:/@]{1,64}):(?P<found>[^\s/@]{1,64})@"
+    r"(?P<user>[^\s:/@]{1,64}):(?P<secret>[^\s/@]{1,64})@"
 )
 _USER = re.compile(
     r"(?:\b|_)(?:user|user[-_]?name|user[-_]?id|login|uid)[\"']?[=:][\"']?"
@@ -256,7 +256,7 @@ class Identifiers:
     def _find_phones(self, text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         at = start
         while (match := self._match_phone(text, at, start, end)) is not None:
-            before = text[max(0, match.start() - BEFORE) : match.start()]
+            before = _read_before(text, match.start())
             forms = list(_shorten(match[0]))
             found = next((x for x in forms if self._is_phone(x, False)), "")
             # What a word names is one number, unless it begins with a right one.
@@ -292,11 +292,12 @@ class Identifiers:
         for region in self.regions:
             is_of = partial(phones.is_valid_number_for_region, region_code=region)
             if self._holds(is_of, text, region):
+                if text.isdigit():
+                    return True
                 national = phones.PhoneNumberFormat.NATIONAL
                 shown = phones.format_number(phones.parse(text, region), national)
                 usual = re.findall(r"\d+", shown)
-                usual_ends = {sum(map(len, usual[:n])) for n in range(1, len(usual) + 1)}
-                if text.isdigit() or ends >= usual_ends:
+                if ends >= {sum(map(len, usual[:n])) for n in range(1, len(usual) + 1)}:
                     return True
         return False
 
@@ -328,6 +329,11 @@ def _finder(
                 yield match.start(), at
 
     return find
+
+
+def _read_before(text: str, start: int) -> str:
+    """Return the characters before an identifier that may say what it is."""
+    return text[max(0, start - BEFORE) : start]
 
 
 def _shorten(text: str) -> Iterator[str]:
@@ -366,13 +372,13 @@ def _find_mails(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 def _find_keys(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     yield from (match.span() for match in _KEY.finditer(text, start, end))
     for match in _VALUE.finditer(text, start, end):
-        if _NAMES_SECRET.search(text, max(0, match.start() - BEFORE), match.start()):
+        if _NAMES_SECRET.search(_read_before(text, match.start())):
             yield match.span()
     for match in _CODE.finditer(text, start, end):
-        if _NAMES_CODE.search(text[max(0, match.start() - BEFORE) : match.start()]):
+        if _NAMES_CODE.search(_read_before(text, match.start())):
             yield match.span()
     for match in _CREDENTIALS.finditer(text, start, end):
-        yield match.span("found")
+        yield match.span("secret")
 
 
 def _find_users(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:

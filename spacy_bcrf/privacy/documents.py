@@ -24,7 +24,7 @@ _DIGIT = re.compile(r"\d")
 _LINE = re.compile(r"[^\r\n]+")
 _JSON_START = re.compile(r"[{\[]")
 SHORT = 80
-"""Characters of a text that the name of its field explains, such as 34 of an age, and of it."""
+"""Most characters of a text that the name of its field explains, such as 34, and of that name."""
 MAX_STARTS = 100
 """Most brackets of a log line at which JSON may begin."""
 _CELLS = {

@@ -1,7 +1,6 @@
 """Identifiers of texts: what is one, what is none, and texts in pieces."""
 
 import pickle
-import time
 from copy import deepcopy
 
 import pytest
@@ -109,12 +108,9 @@ def test_pieces_of_a_text_give_the_same(parts: list[str], sizes: list[int], blan
 
 
 def test_a_long_word_in_a_stream_takes_linear_time() -> None:
-    """Once, 20,000 letters such as those of an embedded picture took two seconds."""
-    text = "a" * 10**5 + " ann@b.example"
-    began = time.process_time()
-    found, known = FINDER.scan(text, 0, False)
-    assert (found, known) == ([], 10**5 + 1)
-    assert time.process_time() - began < 5
+    """An embedded picture is one word. Quadratic time would be hours here."""
+    text = "a" * 10**6 + " ann@b.example"
+    assert FINDER.scan(text, 0, False) == ([], 10**6 + 1)
 
 
 def test_copies_find_the_same() -> None:

@@ -223,7 +223,7 @@ def make_texts(n: int, seed: int = 7, identifiers: bool = False) -> list[str]:
 
 
 def make_forms(n: int) -> list[str]:
-    """Return texts with a name and its other forms, such as those of users and files."""
+    """Return texts with a name in several forms, such as `ann_lee` of a user name."""
     r = random.Random(0)
     names = ["Bob Houston", "Ann O'Neil", "Bob A. Texas", "Enron", "Ann Éire", "A. Enron"]
     texts = []

@@ -87,7 +87,7 @@ def test_a_damaged_file_is_a_named_error(kind, tmp_path):
 @needs_node
 @pytest.mark.parametrize("kind", ["bio", "two passes"])
 def test_a_pipeline_keeps_no_memory_of_a_long_text(kind, tmp_path):
-    """Once, it kept 50 to 200 times its size until the next one."""
+    """Lattices of a long text have up to 200 times the size of the model."""
     export(train(kind), tmp_path / "model.bcrf")
     assert run_node("keep_memory.mjs", tmp_path / "model.bcrf") < 8
 

@@ -12,7 +12,14 @@ from models.en_bcrf_pii import convert as pii_convert
 from models.en_bcrf_pii import frames as frames_of_pii
 from models.en_bcrf_pii import values as pii
 from models.en_bcrf_pii import web as web_of_pii
-from models.en_bcrf_pii.documents import Document, make_doc, parse_markup, read_cells, read_markup
+from models.en_bcrf_pii.documents import (
+    DEV,
+    Document,
+    make_doc,
+    parse_markup,
+    read_cells,
+    read_markup,
+)
 from models.en_bcrf_pii.frames import Frames
 from models.en_bcrf_pii.measure import in_spans
 from models.en_bcrf_web import convert as web
@@ -122,6 +129,8 @@ def test_the_markup_of_a_document():
     assert document == Document("Hi Ann Lee, 5", [(3, 10, "PERSON")], "a kind")
     own = list(read_markup())
     assert (len(own), sum(len(one.spans) for one in own)) == (40, 364)
+    others = list(read_markup(DEV.with_name("strangers.txt")))
+    assert (len(others), sum(len(one.spans) for one in others)) == (24, 395)
 
 
 def test_made_documents_have_all_kinds_and_no_markup(values):
