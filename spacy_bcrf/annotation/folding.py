@@ -9,7 +9,7 @@ _DROPPED = ("Mn", "Cf")
 _APOSTROPHES = dict.fromkeys(map(ord, "\u2018\u2019\u02bc"), "'")
 _POSSESSIVE = re.compile("(?<=.)'s?$")
 _RUN = re.compile(r"\S+\s?|\s+")
-_MOST_SOUGHT = 1 << 21  # characters times strings; beyond it, an index is faster than searches
+MOST_SOUGHT = 1 << 21  # characters times strings; beyond it, an index is faster than searches
 _BLANKS = re.compile(r"[^\S ]|  ")
 # Scripts without blanks between words, and Hangul, whose words have suffixes.
 _UNSPACED = (
@@ -78,7 +78,7 @@ class Folded:
 
     def find_all(self, strings: Collection[str]) -> dict[str, list[tuple[int, int]]]:
         """Return the bounds of each string, as `find`."""
-        if len(self.text) * len(strings) <= _MOST_SOUGHT:
+        if len(self.text) * len(strings) <= MOST_SOUGHT:
             return {string: list(self.find(string)) for string in strings}
         index, places = StringIndex(), dict[str, list[tuple[int, int]]]()
         for string in strings:

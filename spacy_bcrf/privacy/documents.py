@@ -51,12 +51,16 @@ def read_document(source: str, kind: str = "", fields: Fields = None, head: str 
 
 
 def _open(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Yield nodes. Those with JSON become the nodes of its strings."""
+    """Yield nodes. Those with JSON become the nodes of its strings, which a model reads apart."""
+    is_json = False
     for node in nodes:
+        node = replace(node, before=node.before or None) if is_json else node
+        is_json = False
         if node.text.lstrip()[:1] in ("{", "["):
             with suppress(ValueError):
                 inner = list(_find_json(node.text, None))
                 yield from (each.within(node) for each in inner)
+                is_json = True
                 continue
         yield node
 

@@ -2,7 +2,8 @@
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
-from spacy_bcrf.annotation.folding import Folded, fold, fold_name, join_words
+from spacy_bcrf.annotation.folding import MOST_SOUGHT, Folded, fold, fold_name, join_words
 from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.loading import annotate_before
 from spacy_bcrf.pipeline.codecs.span_tagging import OUTSIDE_TAG
@@ -333,12 +334,12 @@ def find_strings(words: Words, spans: Sequence[Region], sought: str | None = Non
     forms: dict[str, String] = {}
     parts: dict[str, String] = {}
     text, starts = words
+    forms_of = join_words if sought is None else _find_forms(sought, len(spans))
     for start, end, label, *_ in sorted(spans, key=lambda span: span.score):
         if name := fold_name(text[start:end]):
             found[name] = String(name, label)
-            for form in join_words(name):
-                if sought is None or form in sought:
-                    forms[form] = String(form, label, name=name)
+            for form in forms_of(name):
+                forms[form] = String(form, label, name=name)
         for i in range(bisect_left(starts, start), bisect_left(starts, end)):
             token = text[starts[i] : starts[i + 1] if i + 1 < len(starts) else None]
             word = "" if token.islower() else fold_name(token)
@@ -346,6 +347,21 @@ def find_strings(words: Words, spans: Sequence[Region], sought: str | None = Non
             if signs >= MIN_DIGITS or (signs > 1 and any(map(str.isalpha, word))):
                 parts[word] = String(word, label, True)
     return list({**parts, **forms, **found}.values())
+
+
+def _find_forms(text: str, n_names: int) -> Callable[[str], Iterable[str]]:
+    """Return what finds the forms of a name that a folded text has. n_names: to come.
+
+    Searches take a text's length each: for many, its pieces of four characters rule out most.
+    """
+    is_long = len(text) * n_names > MOST_SOUGHT
+    pieces = {text[i : i + 4] for i in range(len(text) - 3)} if is_long else None
+
+    def has(form: str) -> bool:
+        inner = (form[i : i + 4] for i in range(len(form) - 3))
+        return (pieces is None or pieces.issuperset(inner)) and form in text
+
+    return cache(lambda name: list(filter(has, join_words(name))))
 
 
 def merge_repeats(

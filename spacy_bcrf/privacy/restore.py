@@ -131,10 +131,12 @@ def check_vault(folder: Path, vault: Vault | None) -> None:
 def _restore_markdown(document: Document, vault: Vault) -> Restored:
     """Restore placeholders of the source: their brackets may be marks, which are in no text."""
     text, parts, at, n_unknown = document.source, [document.mark], 0, 0
-    for start, end, original, _ in vault.find(text):
+    for start, end, original, is_number in vault.find(text):
         if original is None:
             n_unknown += 1
         else:
+            n = is_number and text[start - 1 : start] == text[end : end + 1] == '"'
+            start, end = start - n, end + n  # without the quotes of JSON
             parts += [text[at:start], document.find_escape(start, end)(original)]
             at = end
     return Restored("".join([*parts, text[at:]]), (len(parts) - 1) // 2, n_unknown)

@@ -9,7 +9,7 @@ import json
 import re
 import secrets
 from base64 import b64decode, b64encode, urlsafe_b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +22,6 @@ LITERAL = "TEXT"
 _NUMBER, _STRING = "\0number", "\0"
 """The ends of a form that is a number of JSON, and of one that only looks so."""
 FORMAT, VERSION = "spacy-bcrf vault", 1
-OfDocument = dict[str, dict[int, list[list[str]]]]
-"""Words of names of a document by label and number: a surname is one of its own document."""
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -34,6 +32,36 @@ class Placeholder(NamedTuple):
     end: int
     original: str | None
     is_number: bool = False
+
+
+class Names:
+    """Names of a document and their numbers: a surname is one of its own document.
+
+    Names of one person share a word of several letters, or one of them has initials alone.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, ...], set[int]] = {}
+        self._others: dict[str, list[tuple[str, ...]]] = {}  # by word and initial
+
+    def find(self, words: tuple[str, ...], is_name: bool) -> set[int]:
+        """Return the numbers of equal names, or else of those that can be of the same person."""
+        if words in self._numbers or not is_name:
+            return self._numbers.get(words, set())
+        keys = [*(word for word in words if len(word) > 1), ""] if _is_long(words) else words
+        others = {other for key in keys for other in self._others.get(key, ())}
+        return {n for x in others if _is_same(words, x) for n in self._numbers[x]}
+
+    def add(self, words: tuple[str, ...], number: int) -> None:
+        if words not in self._numbers:
+            initials = {word[0] for word in words}
+            for key in {*words, *initials, *[""] * (not _is_long(words))}:
+                self._others.setdefault(key, []).append(words)
+        self._numbers.setdefault(words, set()).add(number)
+
+
+OfDocument = dict[str, Names]
+"""By label."""
 
 
 class Vault:
@@ -91,7 +119,7 @@ class Vault:
         label = clean_label(label)
         if label not in self._labels and label not in self._forms:
             self.expect([label])
-        number = self._find_number(text, label, known.setdefault(label, {}))
+        number = self._find_number(text, label, known.setdefault(label, Names()))
         if is_number:
             text += _NUMBER
         elif text.endswith((_NUMBER, _STRING)):
@@ -102,23 +130,20 @@ class Vault:
         form = forms.index(text)
         return f"[{label}_{number + 1}{f'.{form + 1}' if form else ''}]"
 
-    def _find_number(self, text: str, label: str, known: dict[int, list[list[str]]]) -> int:
+    def _find_number(self, text: str, label: str, known: Names) -> int:
         """Return the number from 0 of whom a text names: of its document, else of the vault."""
         name = text if label == LITERAL else fold_name(text)
         is_name = label != LITERAL and not re.search(r"\d", name)
-        words = _WORD.findall(name) if is_name else [name]
-        equal = [n for n, names in known.items() if words in names]
-        if not equal and is_name:
-            equal = [n for n, names in known.items() if any(_is_same(words, x) for x in names)]
+        words = tuple(_WORD.findall(name)) if is_name else (name,)
+        equal = known.find(words, is_name)
         number = self._numbers.get((label, name))
         if len(equal) == 1:
-            number = equal[0]
+            (number,) = equal
         elif number is None or equal:  # new, or of several persons: nobody knows which one
             number = len(self._forms.setdefault(label, []))
             self._forms[label].append([])
         self._numbers.setdefault((label, name), number)
-        if words not in known.setdefault(number, []):
-            known[number].append(words)
+        known.add(words, number)
         return number
 
     def find(self, text: str, start: int = 0) -> Iterator[Placeholder]:
@@ -242,7 +267,11 @@ def clean_label(label: str) -> str:
     return re.sub(r"[^A-Z_]+", "_", label.upper()).strip("_") or "LABEL"
 
 
-def _is_same(words: list[str], other: list[str]) -> bool:
+def _is_long(words: Iterable[str]) -> bool:
+    return any(len(word) > 1 for word in words)
+
+
+def _is_same(words: Sequence[str], other: Sequence[str]) -> bool:
     """Return whether folded names can be of one person: all words of one, or their initials."""
     few, many = sorted((words, other), key=len)
     rest = iter(many)

@@ -476,6 +476,7 @@ LONG = {
     "rules": (".md", "-" * 45_000 + "x"),
     "signs below": (".md", "a" + "_" * 45_000 + "b"),
     "comments": (".md", "<!--" * MANY),
+    "blanks": (".md", "a" + " " * 45_000 + "b"),
 }
 
 
@@ -491,6 +492,17 @@ def test_names_of_attributes_need_no_value():
     source = """<p hidden title="Ann"alt='Ann' = x=Ann y / z = Ann>Ann</p>"""
     new = change_texts(source, lambda text: text.replace("Ann", "B"), ".html")
     assert new == source.replace("x=Ann", 'x="B"').replace("z = Ann", 'z = "B"').replace("Ann", "B")
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [(".html", "<p>[1] <b>Ann Lee</b> left</p>"), (".md", "\\[1\\] **Ann Lee** left")],
+)
+def test_what_follows_json_is_read_apart(kind, source):
+    """The blank behind JSON is in no text, so words behind it would be glued to its last value."""
+    document = read_document(source, kind)
+    texts = [document.text[start:end].strip() for start, end in document.texts]
+    assert texts == ["1", "Ann Lee left"]
 
 
 def test_lines_of_a_log(nlp):
@@ -566,6 +578,7 @@ def test_numbers_are_numbers_again(nlp):
         (".json", '{"a": [-5.5e3, "-5.5e3", {"b": "{\\"n\\": -5.5e3}"}], "c": -5.5e3}'),
         (".log", 'so {"a": -5.5e3}\n'),
         (".csv", 'a\n"{""n"": -5.5e3}"\n'),
+        (".md", 'so `{"n": -5.5e3}`\n\n```\n[-5.5e3]\n```\n'),
     ]:
         document, found = read_document(source, kind), []
         for intro, (start, end) in zip(document.intros, document.texts, strict=True):

@@ -3,6 +3,7 @@
 import json
 import math
 import unicodedata
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -18,7 +19,15 @@ from spacy_bcrf.pipeline.factories import NER_MODEL
 from spacy_bcrf.pipeline.settings import Control
 from spacy_bcrf.privacy.documents import read_document
 from spacy_bcrf.privacy.leaks import measure_leaks
-from spacy_bcrf.privacy.redact import Redacted, Region, redact, replace_spans, replace_texts
+from spacy_bcrf.privacy.redact import (
+    Redacted,
+    Region,
+    Words,
+    find_strings,
+    redact,
+    replace_spans,
+    replace_texts,
+)
 from spacy_bcrf.privacy.replacer import Replacer
 
 NAMES = ("Ann Lee", "Bob Ray", "Eve May", "Ida Fox")
@@ -323,6 +332,25 @@ def test_names_in_markup_are_counted(nlp, kind, source, n):
         docs.append((doc, (spans, np.full(len(doc), 0.5 * bool(spans)))))
     left = replace_texts(document, docs, Replacer("label")).left
     assert len([place for place in left if place.end - place.start == len("José Lee")]) == n
+
+
+def test_a_long_text_is_not_searched_for_each_name(nlp):
+    """Else many names take quadratic time."""
+    searched = []
+
+    class Text(str):
+        def __contains__(self, form):
+            searched.append(form)
+            return super().__contains__(form)
+
+    names = ["Ann Lee", *(f"B{a}n{b} C{b}r{a}" for a in "aeiouy" for b in "aeiouy")] * 200
+    text = " ".join([*names, "ann_lee"])
+    ends = list(accumulate(len(name) + 1 for name in names))
+    spans = [
+        Region(end - 1 - len(x), end - 1, "X", 0.9) for x, end in zip(names, ends, strict=True)
+    ]
+    strings = find_strings(Words.of(nlp.make_doc(text), text), spans, Text(fold(text)))
+    assert {string.text for string in strings if string.name} == {"ann_lee"} == set(searched)
 
 
 def test_a_longer_string_does_not_undo_the_repeats_of_a_shorter_one(nlp):
