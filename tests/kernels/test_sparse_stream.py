@@ -121,6 +121,16 @@ def test_spans_and_candidates() -> None:
             assert ((0, start, end, 0) in found) == (high >= 0.1)
 
 
+def test_far_tokens_are_not_read() -> None:
+    """Bounds that agree stay, so a span of a long piece takes no time for all later tokens."""
+    _, scored = make(np.random.default_rng(6), 2000, "float64", 1.5)
+    bounds = []
+    for start, stop in ((0, 1000), (1000, 1999)):
+        scored.extend(start, stop)
+        bounds.append([scored.stream.bound(0, i, [1], 2) for i in range(800)])
+    assert bounds[0] == bounds[1] and all(low == high for low, high in bounds[0])
+
+
 def test_max_lag() -> None:
     _, scored = make(np.random.default_rng(2), 40, "float32", 0.05)
     for i in range(40):

@@ -139,6 +139,7 @@ struct StreamSpan {
 class Stream {
     using Row = std::vector<double>;
     static constexpr double NEVER = StreamRules::NEVER;
+    static constexpr double NEGLIGIBLE = 1e-9;  // difference of probabilities
 
     struct Token {
         int kind;
@@ -379,7 +380,7 @@ class Stream {
     }
 
     // Set bounds of the probability that a chain has these tags from a token on, and that the token after them has
-    // not the tag `inside`, if that is not -1. They are exact unless it is below `least`, whatever follows.
+    // not the tag `inside`, if that is not -1. They are exact up to NEGLIGIBLE unless it is below `least`, whatever follows.
     void bound(int c, long long start, const std::vector<int>& tags, int inside, double least, double& low,
                double& high) {
         high = 1;
@@ -395,7 +396,15 @@ class Stream {
         for (; start < length() - ended_ && high >= least; ++start) {
             go_on(start, c);
             if (inside >= 0 && start + 1 == end) given_[inside] = 0;
-            high = *std::max_element(given_.begin(), given_.end());
+            double least_given = 1;
+            high = 0;
+            for (int t = 0; t < tags_; ++t)
+                if (sums_[row(c, start) + t] > NEVER) {
+                    least_given = std::min(least_given, given_[t]);
+                    high = std::max(high, given_[t]);
+                }
+            low = high;
+            if (std::abs(high - least_given) < NEGLIGIBLE) return;  // whatever follows
         }
         const size_t last = row(c, length() - 1);
         double total = 0, mean = 0;
