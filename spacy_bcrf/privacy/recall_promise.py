@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
@@ -67,6 +68,6 @@ def find_promise(
     if found is None or found.promise != "recall":
         ways = ["run `control` with --recall and --covered", "give `threshold`"]
         if of_recall:
-            ways = [f"give {' or '.join(f'`promise={key}`' for key in of_recall)}", *ways]
+            ways = [f"give {' or '.join(f'`promise={quote(key)}`' for key in of_recall)}", *ways]
         raise ValueError(f"[{name}] has no promise of recall: {', or '.join(ways)}")
     return found

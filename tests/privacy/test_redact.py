@@ -147,12 +147,15 @@ def test_the_promise_gives_the_threshold(nlp):
 def test_a_shipped_promise_is_chosen_by_name(nlp):
     promise = {"promise": "recall", "labels": ["LOC"], "thresholds": [0.3]}
     nlp.meta["promises"] = {"ner": {"covered": promise, "exact": {**promise, "promise": "x"}}}
+    nlp.meta["promises"]["ner"]["by label"] = promise
     try:
         found = run(nlp, "Ann Lee saw Rome .", threshold=None, promise="covered")
         assert found.text == "Ann Lee saw [LOC] ." and nlp.get_pipe("ner").control is None
-        with pytest.raises(ValueError, match="no promise 'exact' of recall; it has 'covered'"):
+        with pytest.raises(
+            ValueError, match="no promise 'exact' of recall; it has 'covered', 'by label'"
+        ):
             run(nlp, "", threshold=None, promise="exact")
-        with pytest.raises(ValueError, match="no promise of recall: give `promise=covered`, or"):
+        with pytest.raises(ValueError, match="give `promise=covered` or `promise='by label'`, or"):
             run(nlp, "", threshold=None)
     finally:
         del nlp.meta["promises"]
