@@ -80,9 +80,14 @@ def parse_labels(option: str | None) -> list[str] | None:
             raise ValueError(f"{path}: no JSON: {error}") from None
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise ValueError(f"{path}: expected a list of labels")
-    labels = [label.strip() for label in labels if label.strip()]
+    labels = [label.strip() for label in labels]
+    while labels and not labels[-1]:
+        labels.pop()
     if not labels:
         raise ValueError(f"{option}: no labels; expected a list with commas, or a file")
+    if len({*labels} - {""}) < len(labels):  # later ids would mean other labels
+        i = next(i for i, label in enumerate(labels) if not label or label in labels[:i])
+        raise ValueError(f"{option}: label {i + 1}, {labels[i]!r}, is blank or repeated")
     return labels
 
 

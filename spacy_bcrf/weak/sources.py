@@ -147,6 +147,8 @@ def read_sources(
     labels, sections = config.get("aggregate", {}).get("labels"), config.get("sources")
     if not isinstance(labels, list) or not labels or not all(isinstance(x, str) for x in labels):
         raise ValueError(f'{path}: expected [aggregate] labels = ["DRUG", ..], got {labels!r}')
+    if "" in labels or len({*labels}) < len(labels):
+        raise ValueError(f"{path}: expected each of [aggregate] labels once, got {labels!r}")
     if not isinstance(sections, dict) or not sections:
         raise ValueError(f"{path}: no source; expected sections such as [sources.rules]")
     shared: dict[Any, Any] = {}

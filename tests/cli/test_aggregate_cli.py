@@ -211,6 +211,7 @@ def test_span_groups_of_documents_and_gold(folder):
         ('"rules.jsonl"', "5", "[sources.rules] patterns = 5: expected a string"),
         ("[sources]\n", "[sources]\nb = 5\n", "[sources.b] = 5: expected a section"),
         ("labels =", "names =", "expected [aggregate] labels ="),
+        ("labels = [", 'labels = ["ILL", ', "expected each of [aggregate] labels once, got"),
     ],
 )
 def test_bad_configs(folder, old, new, message):

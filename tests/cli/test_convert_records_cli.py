@@ -147,6 +147,8 @@ def test_shards_of_all_formats(folder):
         (["nowhere.jsonl", "o.spacy"], "nowhere.jsonl: cannot be read: No such file"),
         (["good.jsonl", "o.txt"], "o.txt: expected a file with the suffix .spacy"),
         (["good.jsonl", "o.spacy", "--labels", ","], ",: no labels"),
+        (["good.jsonl", "o.spacy", "--labels", "O,,B-X"], "O,,B-X: label 2, '', is blank or rep"),
+        (["good.jsonl", "o.spacy", "--labels", "O,X,X"], "O,X,X: label 3, 'X', is blank or rep"),
         (["good.jsonl", "good.spacy"], "good.spacy: would replace the input good.jsonl"),
         (["good.jsonl", "good.jsonl/o.spacy"], "good.jsonl/o.spacy: cannot be written: "),
         (["good.jsonl", "full", "--shard", "1"], "full: expected a new or empty folder"),
