@@ -107,6 +107,8 @@ def make_first_config(
     for part, counts in {"train": corpus, "dev": dev or corpus}.items():
         for name in [x for x in chosen if x in what and x not in find_annotated(counts)]:
             raise ValueError(f"component {name}: {named[part]} has no {what[name]}")
+    if "ner" in chosen and not corpus.labels:
+        raise ValueError(f"component ner: {named['train']} has no entity, so training has no label")
     shared = {"cnn": "tok2vec", "hybrid": "tok2vec", "transformer": "transformer"}.get(encoder)
     components: dict[str, Any] = {}
     if shared:

@@ -380,6 +380,12 @@ def test_a_corpus_without_documents_is_named(tmp_path):
         assert "empty.spacy: has no documents" in result.output
 
 
+def test_a_training_part_without_an_entity_is_named(tmp_path):
+    (tmp_path / "o.jsonl").write_text('{"text": "Ann left", "spans": []}\n' * 10)
+    result = run("-o", tmp_path / "c.cfg", "-t", tmp_path / "o.jsonl", exit_code=1)
+    assert "component ner" in result.output and "has no entity, so training" in result.output
+
+
 def test_a_dev_part_without_the_annotation_is_named(tmp_path):
     docs = [Doc(Vocab(), words=["Ann", "left"])]
     DocBin(docs=docs).to_disk(tmp_path / "bare.spacy")
