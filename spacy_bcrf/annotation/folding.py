@@ -25,6 +25,8 @@ UNIT = re.compile(f"{_LETTERS}+(?:[{_MARKS}]+{_LETTERS}*)*|\\d+|[{_UNSPACED}][{_
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|[nrtbf])|%[0-9a-f]{2}")
 _LONGEST_ESCAPE = 6
 _SHORTEST_GLUED = 6
+_LONG = 100
+"""Characters from which on the beginnings of a string are not kept."""
 _PLURAL, _ENDING = re.compile("e?s"), re.compile("e?s$")
 
 
@@ -130,11 +132,18 @@ class StringIndex:
     def __init__(self) -> None:
         self._strings: set[str] = set()
         self._beginnings: set[str] = set()
+        self._long: dict[str, list[str]] = {}  # by their longest beginning
 
     def add(self, string: str) -> None:
+        if string in self._strings:
+            return
         self._strings.add(string)
-        ends = (unit.end() for unit in UNIT.finditer(string))
-        self._beginnings.update(string[:end] for end in ends if end < len(string))
+        for unit in UNIT.finditer(string):
+            if unit.end() < len(string):
+                self._beginnings.add(beginning := string[: unit.end()])
+                if len(beginning) > _LONG:  # all beginnings would take quadratic memory
+                    self._long.setdefault(beginning, []).append(string)
+                    return
 
     def find(self, folded: Folded) -> tuple[list[tuple[str, int, int]], int]:
         """Return the strings in a text with their bounds in the old text, as `Folded.find`.
@@ -147,11 +156,19 @@ class StringIndex:
                 ends = [unit.end()]
                 if plural := _ENDING.search(unit[0], 1):
                     ends += [unit.start() + plural.start(), unit.end() - 1]
-                for end in dict.fromkeys(ends):
-                    is_string = text[start:end] in self._strings
-                    if is_string and folded._is_start(start) and folded._is_end(end):
-                        found.append((text[start:end], folded.offsets[start], folded.offsets[end]))
-                if text[start : unit.end()] not in self._beginnings:
+                beginning = text[start : unit.end()]
+                strings = [text[start:end] for end in dict.fromkeys(ends)]
+                strings = [string for string in strings if string in self._strings]
+                long = self._long.get(beginning, ())
+                strings += (string for string in long if text.startswith(string, start))
+                for string in strings:
+                    end = start + len(string)
+                    if folded._is_start(start) and folded._is_end(end):
+                        found.append((string, folded.offsets[start], folded.offsets[end]))
+                rest = len(text) - start
+                if any(rest < len(each) and each.startswith(text[start:]) for each in long):
+                    cut = min(cut, start)
+                if long or beginning not in self._beginnings:
                     break
             else:
                 cut = min(cut, start)

@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_bcrf.annotation.folding import Folded, fold
+from spacy_bcrf.annotation.folding import Folded, StringIndex, fold
 from spacy_bcrf.annotation.tokenizers import copy_words
 from spacy_bcrf.judging.folds import fit_sparse_chain, train_sparse_chain
 from spacy_bcrf.pipeline.factories import NER_MODEL
@@ -378,6 +378,20 @@ def test_each_string_is_replaced_wherever_it_occurs(nlp):
             name = fold(doc.text[start:end]).removesuffix("'s")
             assert f" {name} " not in rest and f" {name}'s " not in rest, (doc, spans, one.text)
         assert not one.left
+
+
+def test_a_long_string_takes_no_quadratic_memory():
+    """A long address has thousands of units, so all its beginnings would take gigabytes."""
+    index, address = StringIndex(), "x.org/" + "a-1/" * 5000
+    for string in (address, address + "b", "x.org", "a-1"):
+        index.add(string)
+    assert sum(map(len, index._beginnings)) < 10_000
+    folded = Folded(f"see {address} or {address}b")
+    found, cut = index.find(folded)
+    assert cut == len(folded.text)
+    for string in (address, address + "b", "x.org", "a-1"):
+        assert [(a, b) for x, a, b in found if x == string] == list(folded.find(string))
+    assert index.find(Folded(f"see {address[:9000]}"))[1] == len("see ")
 
 
 def test_what_stands_in_the_output_counts(nlp):
