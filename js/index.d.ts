@@ -65,7 +65,8 @@ export interface Redacted {
   placeholders: Record<string, string>;
 }
 
-/** pipe: a component's name, by default the only one of spans. threshold: least probability. promise: a name in `promises`. */
+/** pipe: a component's name, by default the only one of spans. threshold: least probability. promise: instead, a name in
+ * `promises`. */
 export interface CandidateOptions {
   pipe?: string;
   threshold?: number;

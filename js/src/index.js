@@ -88,6 +88,7 @@ class Pipeline {
   // Return the least probability of each label by a promise of the model, or a threshold.
   minimum({ name, labels, spec }, { threshold, promise }) {
     if (threshold !== undefined) {
+      if (promise !== undefined) throw new TypeError("give threshold or promise, not both");
       if (!(threshold > 0 && threshold <= 1)) throw new RangeError(`threshold must be above 0 and at most 1, got ${threshold}`);
       return labels.map(() => threshold);
     }

@@ -45,6 +45,11 @@ for (const line of readFileSync(golden, "utf8").trimEnd().split("\n")) {
   if (redacted) {
     const own = pipeline.redact(text, { style: "numbered" });
     compare("restored", text, text, restore(own.text, own.placeholders));
+    try {
+      different.push(pipeline.redact(text, { threshold: 0.5, promise: "recall" }));
+    } catch ({ message }) {
+      compare("error", text, "give threshold or promise, not both", message);
+    }
   }
 }
 console.log(JSON.stringify({ texts, spans, p, n: different.length, different: different.slice(0, 3) }));
