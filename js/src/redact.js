@@ -5,9 +5,9 @@ import { ALNUM, ALPHA, DROPPED, MARK, NUMERIC, PUNCTUATION, SPACE, UPPER, WHITE,
 const MIN_POOLED = 0.1; // smallest pooled probability of a string whose occurrences are all replaced
 const MOST_KNOWN = 1 << 16; // folded characters
 const ESCAPE = /\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|[nrtbf])|%[0-9a-f]{2}/g; // what stands before a word in JSON, code and URLs
-const LONGEST_ESCAPE = 6;
 const SHORTEST_GLUED = 6; // letters of words that nothing separates
 const MIN_DIGITS = 5; // of a number that is a part of a found string and one of its own
+const PLACEHOLDER = /\[[^[\]]+_\d+\]/g;
 export const STYLES = ["label", "mask", "numbered"];
 const STRIP = new RegExp(`^[${WHITE}]+|[${WHITE}]+$`, "g");
 const RUNS = new RegExp(`[^${WHITE}]+[${WHITE}]?|[${WHITE}]+`, "gu");
@@ -78,47 +78,35 @@ export class Folding {
   }
 }
 
-// A text in which folded strings can be found.
-class Folded {
-  constructor(text, folding) {
-    Object.assign(this, folding.foldText(text), { folding });
+// Return the strings, each with its places [start, end] in a text, at edges of words or signs. A plural ending may follow.
+function findPlaces(strings, text, folding) {
+  const { text: folded, offsets } = folding.foldText(text), n = folded.length, places = new Map(), lengths = new Map(), { unit } = folding;
+  for (const { text: string } of strings) {
+    places.set(string, []);
+    if (!lengths.has(string[0])) lengths.set(string[0], new Set());
+    lengths.get(string[0]).add(string.length);
   }
-  // Return the bounds in the old text of a folded string, at edges of words or signs. A plural ending may follow.
-  find(string) {
-    const { text, offsets } = this, found = [], place = (i) => (offsets ? offsets[i] : i);
-    for (let at = text.indexOf(string); at >= 0; at = text.indexOf(string, at + 1)) {
-      const end = at + string.length;
-      if (this.isStart(at) && this.isEnd(end)) found.push([place(at), place(end)]);
+  const place = (i) => (offsets ? offsets[i] : i), isWhole = (i) => place(i) !== place(i - 1); // some characters fold to several
+  // Where no word or sign begins or ends. A word may also stand behind an escape of JSON, code or URLs.
+  const isInside = new Uint8Array(n + 1), isEscaped = new Uint8Array(n + 1);
+  for (let i = 0, from = 0; from < n; from = i) {
+    unit.lastIndex = from;
+    i = unit.test(folded) ? unit.lastIndex : from + 1;
+    isInside.fill(1, from + 1, i);
+  }
+  for (const { 0: escape, index } of folded.matchAll(ESCAPE)) isEscaped[index + escape.length] = 1;
+  const isEdge = (i) => isWhole(i) && !isInside[i], endings = /e?s/y;
+  const isEnd = (i) => isEdge(i) || ((endings.lastIndex = i), isWhole(i) && endings.test(folded) && isEdge(endings.lastIndex));
+  for (let i = 0; i < n; ++i) {
+    if ((isInside[i] && !isEscaped[i]) || !isWhole(i)) continue;
+    for (const length of lengths.get(folded[i]) ?? []) {
+      const end = i + length, found = end <= n && places.get(folded.slice(i, end));
+      if (found && isEnd(end)) found.push([place(i), place(end)]);
     }
-    return found;
   }
-  // A word may also stand behind an escape of JSON, code or URLs.
-  isStart(i) {
-    if (this.isEdge(i)) return true;
-    if (!this.isWhole(i)) return false;
-    const before = this.text.slice(Math.max(0, i - LONGEST_ESCAPE), i);
-    return [...before.matchAll(ESCAPE)].some((escape) => escape.index + escape[0].length === before.length);
-  }
-  isEnd(i) {
-    if (this.isEdge(i)) return true;
-    const plural = /^e?s/.exec(this.text.slice(i, i + 2));
-    return plural !== null && this.isWhole(i) && this.isEdge(i + plural[0].length);
-  }
-  // Whether a character of the old text starts here: some fold to several.
-  isWhole(i) {
-    return !this.offsets || this.offsets[i] !== this.offsets[i - 1];
-  }
-  // Whether a unit starts here, and a character of the old text.
-  isEdge(i) {
-    const { text, folding: { unit, characters } } = this;
-    if (i <= 0 || i >= text.length) return true;
-    const before = (k) => (/[\udc00-\udfff]/.test(text[k - 1]) ? k - 2 : k - 1);
-    let start = before(i);
-    while (start > 0 && characters.bits[text.codePointAt(start)] & MARK) start = before(start);
-    unit.lastIndex = start;
-    const match = unit.exec(text);
-    return this.isWhole(i) && (!match || unit.lastIndex <= i);
-  }
+  // A word in upper case does not occur in lower case.
+  const c = folding.characters, isOther = (start, end) => c.isLower(split(text.slice(start, end)));
+  return strings.map((string) => [string, places.get(string.text).filter((bounds) => !(string.isWord && isOther(...bounds)))]);
 }
 
 // Yield other forms of a folded name of two to four words: as names of users and files are.
@@ -148,11 +136,6 @@ function findStrings({ text, words, starts }, spans, folding) {
   return [...new Map([...parts, ...forms, ...found]).values()];
 }
 
-function occurrences(string, text, folded, c) {
-  // A word in upper case does not occur in lower case.
-  return folded.find(string.text).filter(([start, end]) => !(string.isWord && c.isLower(split(text.slice(start, end)))));
-}
-
 // Return regions without overlaps: their unions, with the label of the highest score.
 function mergeRegions(regions) {
   const merged = [], order = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
@@ -171,7 +154,7 @@ function mergeRegions(regions) {
 
 // Return the replacement of each region, and what numbered placeholders stand for.
 function makeReplacer(style, text, folding) {
-  const numbers = new Map(), placeholders = {}, c = folding.characters;
+  const numbers = new Map(), placeholders = {}, c = folding.characters, taken = new Set(text.match(PLACEHOLDER)); // of the text itself
   const mask = (x) => (!folding.isSign(x) ? x : c.of(x) & NUMERIC ? "#" : c.of(x) & UPPER ? "X" : "x");
   const replace = (old, label) => {
     if (style === "label") return `[${label}]`;
@@ -180,7 +163,7 @@ function makeReplacer(style, text, folding) {
     if (!numbers.has(key)) {
       let n = numbers.get(label) ?? 0;
       do ++n;
-      while (text.includes(`[${label}_${n}]`)); // the text has this placeholder of its own
+      while (taken.has(`[${label}_${n}]`));
       numbers.set(label, n);
       numbers.set(key, `[${label}_${n}]`);
       placeholders[`[${label}_${n}]`] = old;
@@ -192,25 +175,23 @@ function makeReplacer(style, text, folding) {
 
 // Return the text with what its placeholders stand for.
 export function restore(text, placeholders) {
-  return text.replace(/\[[^[\]]+_\d+\]/g, (found) => (Object.hasOwn(placeholders, found) ? placeholders[found] : found));
+  return text.replace(PLACEHOLDER, (found) => (Object.hasOwn(placeholders, found) ? placeholders[found] : found));
 }
 
 // Replace spans and the further occurrences of their strings. inside: the probability of each token to be in a span.
 export function replaceSpans(doc, spans, inside, style, folding) {
   const { text, starts } = doc;
   if (!spans.length) return { text, spans: [], regions: [], left: [], placeholders: {} };
-  const strings = findStrings(doc, spans, folding), folded = new Folded(text, folding), repeats = [];
-  const places = new Map(), sums = new Map([[undefined, [0, 0]]]);
-  for (const string of strings) {
-    const found = occurrences(string, text, folded, folding.characters);
-    const p = found.map(([start, end]) => Math.min(...inside.slice(countBelow(starts, start + 1) - 1, countBelow(starts, end))));
-    places.set(string, found);
+  const strings = findStrings(doc, spans, folding), found = findPlaces(strings, text, folding), repeats = [];
+  const sums = new Map([[undefined, [0, 0]]]);
+  for (const [string, places] of found) {
+    const p = places.map(([start, end]) => Math.min(...inside.slice(countBelow(starts, start + 1) - 1, countBelow(starts, end))));
     sums.set(string.text, [p.reduce((sum, x) => sum + x, 0), p.length]);
   }
-  for (const string of strings) {
+  for (const [string, places] of found) {
     const [total, n] = sums.get(string.text), [more, nMore] = sums.get(string.name); // of a form with its name
     const score = (total + more) / Math.max(1, n + nMore);
-    if (score >= MIN_POOLED) repeats.push(...places.get(string).map(([start, end]) => ({ start, end, label: string.label, score, repeated: true })));
+    if (score >= MIN_POOLED) for (const [start, end] of places) repeats.push({ start, end, label: string.label, score, repeated: true });
   }
   const regions = mergeRegions([...spans, ...repeats]), { replace, placeholders } = makeReplacer(style, text, folding);
   const replaced = [];
@@ -229,9 +210,9 @@ export function replaceSpans(doc, spans, inside, style, folding) {
 
 // Return the places where a found string still stands in the new text, except inside a replacement by chance.
 function findLeft(old, regions, text, spans, strings, style, folding) {
-  const folded = new Folded(text, folding), ends = spans.map(({ end }) => end), left = [];
-  for (const string of strings)
-    for (const [start, end] of occurrences(string, text, folded, folding.characters)) {
+  const ends = spans.map(({ end }) => end), left = [];
+  for (const [string, places] of findPlaces(strings, text, folding))
+    for (const [start, end] of places) {
       const k = countBelow(ends, end), region = regions[k];
       const isInside = k < spans.length && spans[k].start <= start;
       if (isInside && (style !== "mask" || !folding.fold(old.slice(region.start, region.end)).includes(string.text))) continue;
