@@ -1,5 +1,6 @@
 """Prediction of a batch: potentials, the best labelings, and what is known about them."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
@@ -190,11 +191,12 @@ def name_doc(docs: Sequence[Doc], error: NotFiniteError) -> str:
 
 def check_temperature(name: str, settings: Settings) -> None:
     """Raise ValueError if the temperature has changed since `control` was fitted."""
-    control = settings.control
-    if control and control.temperature != settings.temperature:
+    control, temperature = settings.control, settings.temperature
+    # Files of JSON and of spaCy's configs may differ in the last digit of a number.
+    if control and not math.isclose(control.temperature, temperature):
         raise ValueError(
             f"[{name}] control has thresholds for the temperature {control.temperature:g}, but "
-            f"the temperature is {settings.temperature:g}. Run `python -m spacy bcrf control` "
+            f"the temperature is {temperature:g}. Run `python -m spacy bcrf control` "
             "again, or set control to None"
         )
 

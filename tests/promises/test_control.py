@@ -426,6 +426,9 @@ def test_another_temperature_breaks_a_promise(nlp, ner):
     ner.temperature = 2.0
     with pytest.raises(ValueError, match=r"thresholds for the temperature 1, but .* is 2"):
         nlp(" ".join(WORDS))
+    ner.control = Control("precision", ("PER",), (0.5,), 1.9338600000000001)
+    ner.temperature = 1.93386  # as a config has it
+    nlp(" ".join(WORDS))
 
 
 def test_settings_are_saved(nlp, ner, tmp_path):
