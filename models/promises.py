@@ -186,9 +186,13 @@ def control_kinds(nlp: Language, folder: Path) -> None:
                 found = as_control("recall", [kept], COVERED, pipe.temperature, hash_texts(docs))
                 # As spaCy's files have it, with fewer digits: a watch knows its promise.
                 saved = srsly.json_loads(srsly.json_dumps(asdict(found)))
+                try:
+                    watches[name][path.stem] = watch_kind(nlp, name, saved, docs)
+                except ValueError as error:  # too few documents
+                    notes.append(f"{path.stem}: {error}")
+                    break
                 nlp.meta["promises"][name][path.stem] = saved
                 nlp.meta["promised_on"][name][path.stem] = {", ".join(labels): kept.n_docs}
-                watches[name][path.stem] = watch_kind(nlp, name, saved, docs)
                 print(name, path.stem, kept.promise.value, kept.threshold, kept.measured)
                 break
 

@@ -5,9 +5,9 @@
 O of a corpus only denies the labels that the corpus annotates. The chain learns no identifiers,
 because `bcrf_identifiers` finds them. Training reads the sentences of Presidio's even templates,
 and the test reads the odd ones. Presidio's sentences get other values, and contextual-anonymizer
-other names. dev.spacy has documents of each kind that training does not read. Promises of a kind
-of document are fitted on kinds/KIND.spacy. The lists lack some names, so the pipeline also learns
-names that are in no list.
+other names. dev.spacy has documents that training does not read, and no made ones, which would be
+too easy. Promises of a kind of document are fitted on kinds/KIND.spacy. The lists lack some names,
+so the pipeline also learns names that are in no list.
 """
 
 from __future__ import annotations
@@ -28,12 +28,21 @@ from spacy_bcrf.annotation.identifiers import Identifiers
 from spacy_bcrf.corpora.tokenization import make_blank
 from spacy_bcrf.readers.doc_files import write_all
 
-from .documents import Document, make_doc, parse_markup, read_cells, read_json_lines
+from .documents import (
+    DEV,
+    STRANGERS,
+    Document,
+    make_doc,
+    parse_markup,
+    read_cells,
+    read_json_lines,
+    read_markup,
+)
 from .frames import Frames
 from .values import NATIONS, Values
 from .web import find_fillers, find_names, read_ewt, read_uner
 
-COPIES = 8
+COPIES = 12
 """Sentences made of each one of Presidio."""
 FRAMES = 180
 """Documents made of each kind."""
@@ -99,6 +108,7 @@ UNKNOWN = (
 """Labels whose words may be private or not."""
 UNER = "uner-english-ewt/en_ewt-ud-dev.iob2"
 EWT = "ud-english-ewt/en_ewt-ud-train.conllu"
+GSD = "ud-german-gsd/de_gsd-ud-dev.conllu"
 AGAIN = {"tab-144": 3, "uner": 1}
 """How many more times training reads a corpus, with other names: there are few real documents."""
 _TITLE = re.compile(r"((?:Mr|Mrs|Ms|Miss|Dr|Prof|Sir|Cllr|Herr|Frau)\b\.?)\s+(?=\S)", re.IGNORECASE)
@@ -129,18 +139,23 @@ def main() -> None:
         "ewt-names", [rename(one, values) for one in find_names(read, values.known())], LABELS
     )
     fillers = [one for one in find_fillers(read) if 10 < len(one) < 150]
-    frames = Frames(values, fillers)
+    german = [
+        one for one in find_fillers(read_ewt(find_file(args.corpora / GSD))) if len(one) < 150
+    ]
+    frames = Frames(values, fillers, german)
     for kind in frames.kinds:
         n = FRAMES * MORE.get(kind, 1)
         made = [split_titles(parse_markup(frames.make(kind), kind)) for _ in range(n)]
-        writer.write(f"made-{kind}", made, LABELS)
+        writer.write(f"made-{kind}", made, LABELS, held_out=False)
         if kind in ("csv", "json"):
             cells = [cell for one in made[::CELLS] for cell in read_cells(one, f".{kind}")]
-            writer.write(f"made-{kind}-cells", cells, LABELS)
+            writer.write(f"made-{kind}-cells", cells, LABELS, held_out=False)
         if kind in OF_PROMISE:
             more = [split_titles(parse_markup(frames.make(kind), kind)) for _ in range(PROMISED)]
             writer.hold_out(more, LABELS, OF_PROMISE[kind])
     write_presidio(args.corpora, values, writer)
+    for path in (DEV, STRANGERS):
+        writer.hold_out([split_titles(one) for one in read_markup(path)], LABELS)
     writer.finish()
     for name, words in values.lists().items():
         (args.output / f"lists/{name}.txt").write_text("\n".join(words) + "\n", "utf8")
@@ -161,10 +176,12 @@ class Writer:
         documents: list[Document],
         annotated: Iterable[str],
         kind: str | None = None,
+        held_out: bool = True,
     ) -> None:
         documents = [of_chain(one) for one in documents]
-        kept = [one for i, one in enumerate(documents) if i % HELD_OUT]
-        self.hold_out(documents[::HELD_OUT], annotated, kind)
+        kept = [one for i, one in enumerate(documents) if i % HELD_OUT or not held_out]
+        if held_out:
+            self.hold_out(documents[::HELD_OUT], annotated, kind)
         docs = (make_doc(self._nlp, one, annotated, self._finder) for one in kept)
         write_all(docs, self.output / f"train/{name}.spacy")
         for n in range(AGAIN.get(name, 0)):
@@ -201,6 +218,13 @@ def read_corpus(path: Path, values: Values) -> list[Document]:
                 label = find_group(one["text"][span["start"] : span["end"]])
             if label is not None and span.get("identifier") != "NO_MASK":
                 spans.append((span["start"], span["end"], label))
+        # Annotators leave some nationalities.
+        marked = {i for a, b, _ in spans for i in range(a, b)}
+        spans += [
+            (m.start(), m.end(), "")
+            for m in re.finditer(r"\w+", one["text"])
+            if m[0] in NATIONS and m.start() not in marked
+        ]
         document = split_titles(Document(one["text"], sorted(spans), path.parent.name))
         if path.parent.name == "contextual-anonymizer":
             document = rename(document, values)

@@ -2,6 +2,8 @@
 
 dev.txt has invented documents of several kinds, each behind a line `=== kind`, with spans written
 as `⟦LABEL|text⟧`. The label of what may be private or not is empty. No pipeline learns them.
+The authors of strangers.txt and unseen.txt had seen neither dev.txt nor what makes documents.
+Calibration and promises read dev.txt and strangers.txt, and nothing reads unseen.txt.
 """
 
 import json
@@ -20,7 +22,9 @@ from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.pipeline.identifier_recognizer import set_identifiers
 from spacy_bcrf.privacy.documents import read_document
 
-DEV = Path(__file__).with_name("dev.txt")
+DEV, STRANGERS = (Path(__file__).with_name(name) for name in ("dev.txt", "strangers.txt"))
+OURS = {"PLACE": "GPE", "DATE": "DATE_TIME", "OTHER": "MISC"}
+"""Our labels for those of authors who had not seen ours."""
 _MARKUP = re.compile(r"⟦([A-Z_]*)\|([^⟧]*)⟧")
 
 
@@ -36,7 +40,8 @@ def read_markup(path: Path = DEV) -> Iterator[Document]:
     """Yield the documents of a file as dev.txt."""
     for part in path.read_text("utf8").split("=== ")[1:]:
         kind, _, marked = part.partition("\n")
-        yield parse_markup(marked.rstrip("\n"), kind)
+        found = parse_markup(marked.rstrip("\n"), kind)
+        yield found._replace(spans=[(a, b, OURS.get(label, label)) for a, b, label in found.spans])
 
 
 def parse_markup(marked: str, kind: str = "") -> Document:

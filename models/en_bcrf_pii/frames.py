@@ -13,10 +13,12 @@ FOOTERS = WORDS["footers"]
 
 
 class Frames(Tables):
-    """Random documents of each kind. values: see `Values`."""
+    """Random documents of each kind. values, fillers, german: see `Pieces`."""
 
-    def __init__(self, values: Any, fillers: Sequence[str], seed: int = 0) -> None:
-        super().__init__(values, fillers, seed)
+    def __init__(
+        self, values: Any, fillers: Sequence[str], german: Sequence[str], seed: int = 0
+    ) -> None:
+        super().__init__(values, fillers, german, seed)
         self.kinds: dict[str, Callable[[], str]] = {
             "mail": self._mail,
             "chat": self._chat,
@@ -173,7 +175,7 @@ class Frames(Tables):
 
     def _chat(self) -> str:
         users = [self._pick(self._user, self._bare, self._person)() for _ in range(self._n(2, 4))]
-        style, minute, form = self._n(0, 5), 0, self._pick(*WORDS["dates"])
+        style, minute, form = self._n(0, 7), 0, self._pick(*WORDS["dates"])
         lines = []
         for _ in range(self._n(4, 12)):
             user, minute = self._pick(*users), minute + 1
@@ -185,8 +187,10 @@ class Frames(Tables):
                     f"{user}: {said}",
                     f"<{user}> {said}",
                     f"{time} - {user}: {said}",
-                    f"{self._date(form)}, ⟦DATE_TIME|{time}⟧ - {user}: {said}",
-                    f"[{self._date(form)} ⟦DATE_TIME|{time}⟧] {user}: {said}",
+                    f"{self._date(form)}, {time} - {user}: {said}",
+                    f"[{self._date(form)} {time}] {user}: {said}",
+                    f"[{self._date(form)}, {time}:{self._n(0, 59):02}] {user}: {said}",
+                    f"{user}  {time}\n{said}",
                 )[style]
             )
         return "\n".join(lines)
@@ -350,11 +354,15 @@ class Frames(Tables):
             *(("Agent", "Caller"), ("Q", "A"), ("Support", "Customer"), ("Nurse", "Patient")),
             *(("Interviewer", "Speaker 2"), ("Operator", "Member"), (self._bare(), self._bare())),
         )
-        lines = []
+        lines, second = [], self._n(0, 30)
         for _ in range(self._n(3, 7)):
             asked = self._pick(self._filler(), self._fill("{asked}"), self._fill("{asked}"))
             makers = (lambda: self._fill("{spoken}"), self._sentence, self._filler)
             lines += [f"{one}: {asked}", f"{other}: {self._pick(*makers, makers[0])()}"]
+        form = self._pick("", "", "[{}] ", "{} ", "({}) ")
+        for i, line in enumerate(lines if form else ()):
+            second += self._n(3, 30)
+            lines[i] = form.format(f"{second // 60:02}:{second % 60:02}") + line
         return "\n".join(lines)
 
     def _minutes(self) -> str:

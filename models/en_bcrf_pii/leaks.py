@@ -3,8 +3,7 @@
     python -m models.en_bcrf_pii.leaks MODEL [DOCUMENTS...] [--threshold P]
 
 DOCUMENTS: files as dev.txt, by default dev.txt, or of JSON lines, whose spans with the `identifier`
-NO_MASK are none. The author of strangers.txt had seen neither dev.txt nor what makes documents. A
-span is wholly left if no letter or digit of it is replaced.
+NO_MASK are none. A span is wholly left if no letter or digit of it is replaced.
 """
 
 import argparse

@@ -30,9 +30,11 @@ _IN_REAL = (
 
 
 class Pieces:
-    """Random values and sentences. fillers: sentences of real texts without entities."""
+    """Random values and sentences. fillers, german: sentences of real texts without entities."""
 
-    def __init__(self, values: Any, fillers: Sequence[str], seed: int = 0) -> None:
+    def __init__(
+        self, values: Any, fillers: Sequence[str], german: Sequence[str], seed: int = 0
+    ) -> None:
         self._v, self._fillers, self._r = values, fillers, random.Random(seed)
         self._makers: dict[str, Callable[[], str]] = {
             "p": self._person,
@@ -63,9 +65,11 @@ class Pieces:
             "id": self._id,
             "ids": self._ids,
             "spokenid": lambda: self._say_digits(5, 9),
+            "spokenmail": self._say_mail,
             "host": self._host,
             "sku": self._sku,
             "filler": self._filler,
+            "german": lambda: self._pick(*german),
             "gdate": self._german_date,
             "gstreet": self._german_street,
             "gcity": lambda: f"⟦GPE|{self._v.german.city_name()}⟧",
@@ -139,6 +143,11 @@ class Pieces:
             *(f"{title} {last}", f"{title} {first} {last}", f"{first[0]}. {last}"),
             *(f"{last}, {first}", f"{first} {self._pick(*INITIALS)}. {last}", f"{first[0]} {last}"),
             *(f"{first} {self._name()[1]} {last}", f"{first} {last[0]}", f"{first} {last[0]}."),
+            *(
+                f"{first[0]}. {last}",
+                f"{first[0]}. {last}-{self._name()[1]}",
+                f"{last} {first[0]}.",
+            ),
         )
         return self._mark(self._pick(*forms))
 
@@ -181,6 +190,7 @@ class Pieces:
         end = {1: "st", 2: "nd", 3: "rd"}.get(at.day % 10 if at.day // 10 != 1 else 0, "th")
         day = (form or self._pick(*WORDS["dates"])).format(
             **{"d": at.day, "m": at.month, "y": at.year, "dd": f"{at.day:02}", "th": end},
+            **{"e": at.day + 1, "f": at.day + 2},
             **{"mm": f"{at.month:02}", "yy": f"{at.year % 100:02}", "mon": MONTHS[at.month - 1]},
             **{"month": LONG_MONTHS[at.month - 1], "day": DAYS[at.weekday()]},
             weekday=WEEKDAYS[at.weekday()],
@@ -219,6 +229,7 @@ class Pieces:
             *(f"{letters}-{digits[:2]}-{digits[2:5]}", f"{letters}/{year % 100}/{digits}"),
             *(f"{digits[:2]}-{digits[2:4]}-{digits[4:]} {digits}", f"{year}/{n}", f"{year}-{n}"),
             *(f"{letters}{n[:2]} {letters}{self._pick(*INITIALS)}", f"{n[:3]} {n[2:]} {n[1:]}"),
+            f"{digits[:2]}-{digits[1:5]}-{letters[0]}",
             *(
                 f"{letters}-{n}",
                 f"{letters}{n[:4]}",
@@ -313,12 +324,22 @@ class Pieces:
         breaks = [self._pick(" ", " ", " ", ", ") for _ in said[1:]]
         return f"⟦ID|{''.join(a + b for a, b in zip(said, [*breaks, ''], strict=True))}⟧"
 
+    def _say_mail(self) -> str:
+        first, last = (re.sub(r"\W", "", part).lower() for part in self._name())
+        local = self._pick(
+            f"{first} dot {last}", f"{first}{last}", f"{first} dot {last[:1]}", first
+        )
+        end = self._pick("com", "org", "co dot uk", "net", "example")
+        return f"⟦ID|{local} at {self._word()}{self._pick('mail', '', 'post')} dot {end}⟧"
+
     def _say_street(self) -> str:
         return f"⟦STREET_ADDRESS|{self._say(self._n(1, 99))} {self._lane()}⟧"
 
     def _spell(self, name: str) -> str:
         between = self._pick("-", "-", " ", ", ", ". ")
-        return f"⟦PERSON|{between.join(c for c in name.upper() if c.isalpha()) or name}⟧"
+        signs = {"'": "apostrophe", "-": self._pick("hyphen", "dash")} if " " in between else {}
+        letters = (signs.get(c, c) for c in name.upper() if c.isalpha() or c in signs)
+        return f"⟦PERSON|{between.join(letters) or name}⟧"
 
     def _spell_name(self) -> str:
         first, last = self._name()
@@ -362,7 +383,7 @@ class Pieces:
             return self._carried()
         if chance < 0.4:
             return self._note() + self._pick(".", ".", "")
-        text = self._fill_slot("sentences")
+        text = self._fill_slot("sentences" if chance < 0.85 else "press").replace("\\n", "\n")
         if self._r.random() < 0.7:
             text = text[0].upper() + text[1:]
         return text if text[-1] in ".!?x" else text + self._pick(".", ".", "", "!")

@@ -94,7 +94,7 @@ class Tables(Pieces):
             (("country",), lambda: f"⟦GPE|{self._v.country()}⟧"),
             (
                 ("note", "comment", "remark"),
-                lambda: self._pick(self._sentence, self._filler)().replace(",", ""),
+                lambda: re.sub("[,\n]+", " ", self._pick(self._sentence, self._filler)()),
             ),
         ]
 
@@ -140,7 +140,8 @@ class Tables(Pieces):
 
     def _html(self) -> str:
         tag = self._pick("b", "li", "td", "span", "h3", "a")
-        parts = [f"<html><head><title>{self._subject()}</title></head><body>" * self._n(0, 1)]
+        parts = [f"<html><head><title>{self._subject()}</title></head><body>"] * self._n(0, 1)
+        parts += [self._fill(self._pick(*WORDS["markup"])) for _ in range(self._n(0, 4))]
         for _ in range(self._n(2, 7)):
             what = self._pick(
                 self._full,

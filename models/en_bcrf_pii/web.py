@@ -19,6 +19,8 @@ Row = tuple[int, int, list[str]]
 TITLES = ("Mr.", "Mrs.", "Ms.", "Dr.", "Mr", "Mrs", "Ms", "Dr", "Prof.", "Miss")
 NEAR = 2
 """Words between a month and the numbers of its date."""
+GAP = 2
+"""Most characters between two words of a text: a word of a contraction is not always there."""
 OF_DATE = {*WORDS["months"], *WORDS["long months"], *(f"{x}." for x in WORDS["months"])}
 _NUMBER = re.compile(r"\d{3}|\d[/.:-]\d")
 _QUANTITY = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?|\d+\.\d\d?%?")
@@ -112,7 +114,7 @@ def _read(path: Path) -> Iterator[tuple[str, list[Row]]]:
         at = len(text) + len(between)
         text += between + sentence
         for row in words:
-            if (start := text.find(row[1], at)) >= 0:
+            if 0 <= (start := text.find(row[1], at)) <= at + GAP:
                 at = start + len(row[1])
                 rows.append((start, at, row))
         words, between = [], " "

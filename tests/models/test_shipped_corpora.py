@@ -14,6 +14,7 @@ from models.en_bcrf_pii import values as pii
 from models.en_bcrf_pii import web as web_of_pii
 from models.en_bcrf_pii.documents import (
     DEV,
+    STRANGERS,
     Document,
     make_doc,
     parse_markup,
@@ -129,12 +130,15 @@ def test_the_markup_of_a_document():
     assert document == Document("Hi Ann Lee, 5", [(3, 10, "PERSON")], "a kind")
     own = list(read_markup())
     assert (len(own), sum(len(one.spans) for one in own)) == (40, 364)
-    others = list(read_markup(DEV.with_name("strangers.txt")))
-    assert (len(others), sum(len(one.spans) for one in others)) == (24, 395)
+    others = list(read_markup(STRANGERS))
+    assert (len(others), sum(len(one.spans) for one in others)) == (44, 737)
+    unseen = list(read_markup(DEV.with_name("unseen.txt")))
+    assert (len(unseen), sum(len(one.spans) for one in unseen)) == (20, 251)
+    assert {label for one in unseen for *_, label in one.spans} >= {"GPE", "DATE_TIME"}
 
 
 def test_made_documents_have_all_kinds_and_no_markup(values):
-    frames = Frames(values, ["It rains.", "We close soon."])
+    frames = Frames(values, ["It rains.", "We close soon."], ["Es regnet."])
     for kind in frames.kinds:
         documents = [parse_markup(frames.make(kind), kind) for _ in range(9)]
         assert not {*"⟦⟧"} & {*"".join(one.text for one in documents)}
@@ -148,14 +152,14 @@ def test_made_documents_have_all_kinds_and_no_markup(values):
 
 def test_real_sentences_get_values(values):
     text = "Yesterday he said we met there."
-    frames = Frames(values, [text])
+    frames = Frames(values, [text], [])
     made = {frames._carried() for _ in range(60)}
     assert any(re.fullmatch(r"Yesterday ⟦PERSON\|.+⟧ said we met there.", one) for one in made)
     assert any(re.fullmatch(r"Yesterday he said we met .+⟧\.", one) for one in made)
 
 
 def test_dates_of_a_form(values):
-    frames = Frames(values, [])
+    frames = Frames(values, [], [])
     for form, shape in (
         ("the {d}{th} of {month}", r"the (\d?1st|\d?2nd|\d?3rd|\d+th) of [A-Z][a-z]+"),
         ("{dd}.{mm}.{yy}", r"\d\d\.\d\d\.\d\d"),
