@@ -37,7 +37,7 @@ from spacy_bcrf.promises.kinds import watch_kind
 from spacy_bcrf.promises.risk import fewest_documents
 from spacy_bcrf.readers.doc_files import read_docs
 
-from .train import find_held_out, read_held_out
+from .train import find_held_out, find_kinds, read_held_out
 
 COVERED = Loss(covered=True)
 OF_KINDS = (0.95, 0.9, 0.85, 0.8)
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         meta = srsly.read_json(args.meta) if args.meta else {}
         values = meta.get("covered", [0.95])
         control(nlp, [(fold, docs[1::2]) for fold, docs in held_out], values)
-        control_kinds(nlp, args.corpus / "kinds")
+        control_kinds(nlp, args.corpus, args.trained)
     else:
         nlp = judge(nlp, args.corpus, args.trained, args.output)
     nlp.to_disk(args.output)
@@ -160,40 +160,48 @@ def judge(nlp: Language, corpus: Path, trained: Path, output: Path) -> Language:
     return judged
 
 
-def control_kinds(nlp: Language, folder: Path) -> None:
+def control_kinds(nlp: Language, corpus: Path, trained: Path) -> None:
     """Store a covered promise for each kind of document: of the highest recall that it can keep.
 
-    It has a watch of `monitor`, by which `redact` finds that texts are of another kind. folder:
-    KIND.spacy, documents that neither training nor calibration has read.
+    It has a watch of `monitor`, by which `redact` finds that texts are of another kind. Documents:
+    see `find_kinds`. The watch is of one pipeline, on all documents that it did not learn.
     """
     watches: dict[str, dict[str, Any]] = {name: {} for name in find_labelers(nlp)}
     nlp.meta["watches"] = watches
-    for path in sorted(folder.glob("*.spacy")):
+    kinds: dict[str, list[tuple[Language, list[Doc]]]] = {}
+    for path, part in find_kinds(corpus):
+        judge = nlp if part == "final" else spacy.load(trained / part)
+        kinds.setdefault(path.stem.split(".")[0], []).append(
+            (judge, list(read_docs(path, nlp.vocab)))
+        )
+    for kind, held_out in kinds.items():
+        docs = [doc for _, docs in held_out for doc in docs]
+        first = held_out[0][0]
+        watched = [doc for judge, docs in held_out if judge in (first, nlp) for doc in docs]
         for name, pipe in find_labelers(nlp).items():
-            docs = list(read_docs(path, nlp.vocab))
-            evidence = Evidence(pipe, make_examples(nlp, name, docs), "recall", True)
+            evidence = find_evidence(name, "recall", True, pipe.temperature, held_out)
             labels, notes = tuple(pipe.labels), nlp.meta["promised_on"][name]["notes"]
             for value in OF_KINDS:
                 promise = Promise(labels, value, 1 - CONFIDENCE)
                 try:
                     kept = fit_threshold(evidence.units, "recall", promise, COVERED, name)
                 except ValueError as error:
-                    notes.append(f"{path.stem}: {error}")
+                    notes.append(f"{kind}: {error}")
                     continue
                 if kept.threshold < LEAST:
-                    notes.append(f"{path.stem}: recall {value:g} needs {kept.threshold:.1g}")
+                    notes.append(f"{kind}: recall {value:g} needs {kept.threshold:.1g}")
                     continue
                 found = as_control("recall", [kept], COVERED, pipe.temperature, hash_texts(docs))
                 # As spaCy's files have it, with fewer digits: a watch knows its promise.
                 saved = srsly.json_loads(srsly.json_dumps(asdict(found)))
                 try:
-                    watches[name][path.stem] = watch_kind(nlp, name, saved, docs)
+                    watches[name][kind] = watch_kind(first, name, saved, watched)
                 except ValueError as error:  # too few documents
-                    notes.append(f"{path.stem}: {error}")
+                    notes.append(f"{kind}: {error}")
                     break
-                nlp.meta["promises"][name][path.stem] = saved
-                nlp.meta["promised_on"][name][path.stem] = {", ".join(labels): kept.n_docs}
-                print(name, path.stem, kept.promise.value, kept.threshold, kept.measured)
+                nlp.meta["promises"][name][kind] = saved
+                nlp.meta["promised_on"][name][kind] = {", ".join(labels): kept.n_docs}
+                print(name, kind, kept.promise.value, kept.threshold, kept.measured)
                 break
 
 

@@ -4,11 +4,12 @@
 
 OUTPUT/final learns all files of CORPUS/train, and those of CORPUS/only/final. Without
 CORPUS/dev.spacy, OUTPUT/NAME learns all of them but NAME.spacy, for each fold*.spacy, and the files
-of CORPUS/only/NAME. The chain learns them in `max_epochs` passes of CONFIG and ends with the last
-one, so no document chooses it; or by L-BFGS, with the settings [lbfgs] of CONFIG. With
-[weights] seeds, the chain has the mean weights of several seeds, which is their sum at another
-temperature; with [weights] step, they are multiples of another STEP. A pipeline that is there, of
-the same version, code, config and files, is kept.
+of CORPUS/only/NAME. For each CORPUS/kinds/KIND.NAME.spacy, OUTPUT/NAME learns no file NAME*. The
+chain learns them in `max_epochs` passes of CONFIG and ends with the last one, so no document
+chooses it; or by L-BFGS, with the settings [lbfgs] of CONFIG. With [weights] seeds, the chain has
+the mean weights of several seeds, which is their sum at another temperature; with [weights] step,
+they are multiples of another STEP. A pipeline that is there, of the same version, code, config and
+files, is kept.
 """
 
 import argparse
@@ -53,13 +54,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     set_extensions()
     args.output.mkdir(parents=True, exist_ok=True)
     identity = identify(args.config, args.corpus)
-    for name, held_out in {**find_held_out(args.corpus), "final": None}.items():
+    parts = dict.fromkeys(name for _, name in find_kinds(args.corpus) if name != "final")
+    for name, held_out in {**parts, **find_held_out(args.corpus), "final": None}.items():
         done = args.output / f"{name}.identity"
         if done.exists() and done.read_text("utf8") == identity:
             continue
         print(f"{args.output / name}: learning", flush=True)
         files = [*args.corpus.glob("train/*.spacy"), *args.corpus.glob(f"only/{name}/*.spacy")]
-        nlp = train(args.config, [file for file in sorted(files) if file != held_out], held_out)
+        is_left = (
+            {held_out, *args.corpus.glob(f"train/{name}*.spacy")} if name in parts else {held_out}
+        )
+        nlp = train(args.config, [file for file in sorted(files) if file not in is_left], held_out)
         shutil.rmtree(args.output / name, ignore_errors=True)
         nlp.to_disk(args.output / name)
         write_text(done, identity)
@@ -144,6 +149,15 @@ def find_held_out(corpus: Path) -> dict[str, Path]:
     if folds and dev.exists():
         raise ValueError(f"{dev}: {folds[0]} is held out too; remove {corpus} and convert again")
     return {"final": dev} if dev.exists() else {path.stem: path for path in folds}
+
+
+def find_kinds(corpus: Path) -> list[tuple[Path, str]]:
+    """Return the files of documents of a kind, each with the pipeline that did not learn them.
+
+    The name of a file is KIND.NAME.spacy, or KIND.spacy if no pipeline learned its documents.
+    """
+    paths = sorted((corpus / "kinds").glob("*.spacy"))
+    return [(path, path.stem.partition(".")[2] or "final") for path in paths]
 
 
 def read_held_out(corpus: Path, trained: Path) -> Iterator[tuple[Language, list[Doc]]]:

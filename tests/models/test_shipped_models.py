@@ -246,6 +246,42 @@ def test_a_pipeline_judges_documents_that_it_did_not_learn(work):
     assert names == ["fold0", "fold1"]
 
 
+def test_the_promise_of_a_kind_rests_on_pipelines_that_did_not_learn_it(work, controlled, tmp_path):
+    shutil.copytree(work / "corpus", tmp_path / "corpus")
+    (tmp_path / "corpus/kinds").mkdir()
+    for name in ("fold0", "fold1"):
+        source = work / f"corpus/train/{name}.spacy"
+        shutil.copy(source, tmp_path / f"corpus/kinds/letters.{name}.spacy")
+    folders = [str(tmp_path / "corpus"), str(work / "training"), str(work / "calibrated")]
+    promises.main(["control", *folders, str(tmp_path / "controlled")])
+    meta = spacy.load(tmp_path / "controlled").meta
+    assert meta["promised_on"]["ner"]["letters"] == {"LOC, PER": 600}
+    held_out = train.read_held_out(work / "corpus", work / "training")
+    texts = hash_texts(doc for _, docs in held_out for doc in docs)
+    assert tuple(meta["promises"]["ner"]["letters"]["fitted_on"]) == texts
+    assert meta["watches"]["ner"].keys() == {"letters"}
+
+
+def test_a_pipeline_leaves_out_the_part_that_it_judges(work, tmp_path, monkeypatch):
+    shutil.copytree(work / "corpus", tmp_path / "corpus")
+    (tmp_path / "corpus/kinds").mkdir()
+    shutil.copy(work / "config.cfg", tmp_path)
+    fold = work / "corpus/train/fold0.spacy"
+    for name in ("train/few.spacy", "train/few-again0.spacy", "kinds/letters.few.spacy"):
+        shutil.copy(fold, tmp_path / "corpus" / name)
+    learned = []
+    nlp = spacy.load(work / "training/final")
+
+    def note(config, files, held_out):
+        learned.append({file.stem for file in files})
+        return nlp
+
+    monkeypatch.setattr(train, "train", note)
+    train_all(tmp_path)
+    assert learned[0] == {"fold0", "fold1", "other"}
+    assert all(names > {"few", "few-again0"} for names in learned[1:])
+
+
 def test_without_a_test_part_a_fold_is_judged(work, controlled, tmp_path):
     folders = [str(work / name) for name in ("corpus", "training", "controlled")]
     promises.main(["judge", *folders, str(tmp_path / "tested")])
