@@ -1,23 +1,34 @@
 """Measure what `redact` leaves of documents by kind, and what it replaces of the rest.
 
-    python -m models.en_bcrf_pii.leaks MODEL [DOCUMENTS...] [--threshold P]
+    python -m models.en_bcrf_pii.leaks MODEL [DOCUMENTS...] [--threshold P] [--presidio]
 
+With --presidio, MODEL is the spaCy pipeline that Presidio reads, and its analyzer judges alone.
 DOCUMENTS: files as dev.txt, by default dev.txt, or of JSON lines, whose spans with the `identifier`
 NO_MASK are none. A span is wholly left if no letter or digit of it is replaced.
 """
 
 import argparse
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import spacy
-from spacy.language import Language
 
+from bcrf.io.extras import require
 from spacy_bcrf.privacy.redact import redact
 
 from .documents import DEV, Document, read_json_lines, read_markup
+
+
+class Region(NamedTuple):
+    """Characters from start to end, as `redact` returns them."""
+
+    start: int
+    end: int
+    label: str
+    score: float
 
 
 def main() -> None:
@@ -26,10 +37,30 @@ def main() -> None:
     parser.add_argument("documents", nargs="*", type=Path, default=[DEV])
     parser.add_argument("--threshold", type=float, help="least probability (default: promise's)")
     parser.add_argument("--show", action="store_true", help="print leaks and replaced text")
+    parser.add_argument("--presidio", action="store_true", help="measure Presidio's analyzer")
     args = parser.parse_args()
-    nlp = spacy.load(args.model)
     documents = [document for path in args.documents for document in read(path)]
-    print("\n".join(measure(nlp, documents, args.threshold, args.show)))
+    texts = [document.text for document in documents]
+    if args.presidio:
+        found = analyze(args.model, texts)
+    else:
+        nlp = spacy.load(args.model)
+        redacted = redact(nlp, map(nlp.make_doc, texts), threshold=args.threshold)
+        found = (one.regions for one in redacted)
+    print("\n".join(measure(documents, found, args.show)))
+
+
+def analyze(model: str, texts: Iterable[str]) -> Iterator[list[Region]]:
+    """Yield what Presidio finds as installed, with a spaCy pipeline of English."""
+    presidio = require("presidio_analyzer", "presidio")
+    providers = require("presidio_analyzer.nlp_engine", "presidio")
+    names = [{"lang_code": "en", "model_name": model}]
+    settings = {"nlp_engine_name": "spacy", "models": names}
+    provider = providers.NlpEngineProvider(nlp_configuration=settings)
+    analyzer = presidio.AnalyzerEngine(nlp_engine=provider.create_engine())
+    for text in texts:
+        found = analyzer.analyze(text=text, language="en")
+        yield [Region(x.start, x.end, x.entity_type, x.score) for x in found]
 
 
 def read(path: Path) -> Iterable[Document]:
@@ -50,15 +81,14 @@ def read(path: Path) -> Iterable[Document]:
 
 
 def measure(
-    nlp: Language, documents: Sequence[Document], threshold: float | None, show: bool = False
+    documents: Sequence[Document], found: Iterable[Sequence[Any]], show: bool = False
 ) -> Iterable[str]:
-    """Yield a line for each kind, and one for all."""
+    """Yield a line for each kind, and one for all. found: the replaced regions of each document."""
     counts: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(5, int))
-    docs = (nlp.make_doc(document.text) for document in documents)
-    for one, found in zip(documents, redact(nlp, docs, threshold=threshold), strict=True):
+    for one, regions in zip(documents, found, strict=True):
         signs = np.array([c.isalnum() for c in one.text], bool)
         replaced, gold = np.zeros((2, len(one.text)), bool)
-        for region in found.regions:
+        for region in regions:
             replaced[region.start : region.end] = True
         for start, end, label in one.spans:
             gold[start:end] = True
@@ -68,7 +98,7 @@ def measure(
                 print(f"{one.kind}: {label} {one.text[start:end]!r}, {left} of {n} left")
         others = signs & ~gold
         counts[one.kind] += (0, 0, 0, int(others.sum()), int((others & replaced).sum()))
-        for region in found.regions if show else ():
+        for region in regions if show else ():
             if (others[region.start : region.end]).any():
                 text = one.text[region.start : region.end]
                 print(f"{one.kind}: replaced {text!r} as {region.label}, {region.score:.2f}")
