@@ -60,9 +60,11 @@ def make_doc(nlp: Language, words: list[Word]) -> Doc:
     doc = nlp.make_doc(" ".join(word for word, _ in words))
     spans, at = [], 0
     for label, run in groupby(words, key=lambda word: word[1]):
-        end = at + len(" ".join(word for word, _ in run))
+        text = " ".join(word for word, _ in run)
+        # A word may end in a line break, and no entity does.
+        end = at + len(text.rstrip())
         spans.append(doc.char_span(at, end, label, alignment_mode="expand"))
-        at = end + 1
+        at += len(text) + 1
     doc.set_ents(filter_spans(filter(None, spans)))
     return doc
 

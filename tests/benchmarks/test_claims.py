@@ -64,6 +64,14 @@ def accuracy(corpus, system, column="score"):
     return figure("accuracy", column, corpus=corpus, system=system)
 
 
+def leaks(documents):
+    """Return the numbers of a row in the table of leaks."""
+    page = (ROOT / "docs/redaction.md").read_text("utf8")
+    (row,) = re.findall(rf"^\| (.*{documents}.*\|$)", page, re.M)
+    numbers = re.findall(r"[\d,.]*\d", row)
+    return [lambda n=n: float(n.replace(",", "")) for n in numbers]
+
+
 def shares(annotated, column):
     return figure("annotated_share", column, annotated=annotated)
 
@@ -101,6 +109,7 @@ def candidates(promise, corpus="jnlpba"):
 
 
 OTHER_HALF = "dev, other half"
+JUDGMENTS, MAILS = leaks("judgments of the European"), leaks("of 492 mails")
 CRF_SPEED = ratios(("wnut17", "uner", "ewt-pos"), "crfsuite", "sparse")
 JNLPBA_SUM = [
     figure("combined", "test", corpus="JNLPBA", system=s)
@@ -145,6 +154,15 @@ CLAIMS = {
             in_page("docs/pipelines.md", r"100% of (\d+) addresses"),
         ),
         ("F {:.1f} on synthetic sentences, on whose generator", pipeline_score("en_bcrf_pii")),
+        ("[{:.0f} judgments]", JUDGMENTS[0]),
+        (
+            ": {:.0f} of {:.0f}, {:.1f}%; {:.0f} mails: {:.0f} of {:,.0f}, "
+            "{:.1f}% | {:.0f}, {:.1f}%; {:.0f}, {:.1f}%",
+            *(JUDGMENTS[k] for k in (2, 1, 4)),
+            *(MAILS[k] for k in (0, 2, 1, 4)),
+            *(JUDGMENTS[k] for k in (5, 7)),
+            *(MAILS[k] for k in (5, 7)),
+        ),
         (
             "en_bcrf_pii: {:.1f} MB, {:,.0f} on one thread",
             pipeline_score("en_bcrf_pii", "MB"),

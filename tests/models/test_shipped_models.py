@@ -352,7 +352,7 @@ ADDRESS = [
     ("(Main", "StreetName"),
     ("St.,", "StreetNamePostType"),
     ("#", "OccupancyIdentifier"),
-    ("5,", "OccupancyIdentifier"),
+    ("5,\n", "OccupancyIdentifier"),
     ("Rome,", "PlaceName"),
     ("City,", "PlaceName"),
 ]
