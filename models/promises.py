@@ -114,7 +114,7 @@ def control(nlp: Language, held_out: HeldOut, covered: Sequence[float]) -> None:
         promised_on: dict[str, Any] = {"notes": []}
         texts = hash_texts([doc for _, docs in held_out for doc in docs])
         for promise, (kind, value, loss) in all_promises.items():
-            evidence = find_evidence(name, kind, loss.covered, pipe.temperature, held_out)
+            evidence = find_evidence(pipe, kind, loss.covered, held_out)
             single: list[tuple[str, ...]] = [(label,) for label in pipe.labels]
             groups = {promise: [tuple(pipe.labels)]}
             if not loss.covered:
@@ -154,8 +154,7 @@ def judge(nlp: Language, corpus: Path, trained: Path, output: Path) -> Language:
         judged = spacy.load(trained / name)
         judged.meta |= {key: nlp.meta[key] for key in ("promises", "promised_on")}
         for name, pipe in find_labelers(nlp).items():
-            of_fold: Any = judged.get_pipe(name)
-            of_fold.temperature = pipe.temperature
+            set_as(judged.get_pipe(name), pipe)
     shutil.copy(test, output.with_suffix(".spacy"))
     return judged
 
@@ -170,16 +169,15 @@ def control_kinds(nlp: Language, corpus: Path, trained: Path) -> None:
     nlp.meta["watches"] = watches
     kinds: dict[str, list[tuple[Language, list[Doc]]]] = {}
     for path, part in find_kinds(corpus):
-        judge = nlp if part == "final" else spacy.load(trained / part)
-        kinds.setdefault(path.stem.split(".")[0], []).append(
-            (judge, list(read_docs(path, nlp.vocab)))
-        )
+        one = nlp if part == "final" else spacy.load(trained / part)
+        of_kind = kinds.setdefault(path.stem.split(".")[0], [])
+        of_kind.append((one, list(read_docs(path, one.vocab))))
     for kind, held_out in kinds.items():
         docs = [doc for _, docs in held_out for doc in docs]
         first = held_out[0][0]
-        watched = [doc for judge, docs in held_out if judge in (first, nlp) for doc in docs]
+        watched = [doc for one, docs in held_out if one in (first, nlp) for doc in docs]
         for name, pipe in find_labelers(nlp).items():
-            evidence = find_evidence(name, "recall", True, pipe.temperature, held_out)
+            evidence = find_evidence(pipe, "recall", True, held_out)
             labels, notes = tuple(pipe.labels), nlp.meta["promised_on"][name]["notes"]
             for value in OF_KINDS:
                 promise = Promise(labels, value, 1 - CONFIDENCE)
@@ -205,19 +203,22 @@ def control_kinds(nlp: Language, corpus: Path, trained: Path) -> None:
                 break
 
 
-def find_evidence(
-    name: str, kind: str, covered: bool, temperature: float, held_out: HeldOut
-) -> Evidence:
-    """Return the units of all held-out documents at the temperature of the pipeline that ships."""
+def find_evidence(shipped: Any, kind: str, covered: bool, held_out: HeldOut) -> Evidence:
+    """Return the units of all held-out documents with the settings of the pipeline that ships."""
     found: list[Evidence] = []
     for fold, docs in held_out:
-        pipe: Any = fold.get_pipe(name)
-        pipe.temperature = temperature
-        found.append(Evidence(pipe, make_examples(fold, name, docs), kind, covered))
+        pipe: Any = fold.get_pipe(shipped.name)
+        set_as(pipe, shipped)
+        found.append(Evidence(pipe, make_examples(fold, pipe.name, docs), kind, covered))
     first, *others = found
     for other in others:
         first.extend(other)
     return first
+
+
+def set_as(pipe: Any, shipped: Any) -> None:
+    """Set what `calibrate` has set: a watch of other settings would not fit what ships."""
+    pipe.temperature, pipe.threshold = shipped.temperature, shipped.threshold
 
 
 def as_control(

@@ -17,6 +17,7 @@ from models.en_bcrf_address import compare
 from models.en_bcrf_address import convert as address
 from models.page import demote
 from spacy_bcrf.pipeline.held_out import hash_texts
+from spacy_bcrf.promises.kinds import note_kinds
 
 CONFIG = """
 [paths]
@@ -252,14 +253,21 @@ def test_the_promise_of_a_kind_rests_on_pipelines_that_did_not_learn_it(work, co
     for name in ("fold0", "fold1"):
         source = work / f"corpus/train/{name}.spacy"
         shutil.copy(source, tmp_path / f"corpus/kinds/letters.{name}.spacy")
-    folders = [str(tmp_path / "corpus"), str(work / "training"), str(work / "calibrated")]
-    promises.main(["control", *folders, str(tmp_path / "controlled")])
-    meta = spacy.load(tmp_path / "controlled").meta
+    calibrated = spacy.load(work / "calibrated")
+    calibrated.get_pipe("ner").threshold = 0.4  # as of the decoder for F
+    calibrated.to_disk(tmp_path / "calibrated")
+    folders = [str(tmp_path / name) for name in ("corpus", "calibrated", "controlled")]
+    promises.main(["control", folders[0], str(work / "training"), *folders[1:]])
+    nlp = spacy.load(tmp_path / "controlled")
+    meta = nlp.meta
     assert meta["promised_on"]["ner"]["letters"] == {"LOC, PER": 600}
-    held_out = train.read_held_out(work / "corpus", work / "training")
+    held_out = list(train.read_held_out(work / "corpus", work / "training"))
     texts = hash_texts(doc for _, docs in held_out for doc in docs)
     assert tuple(meta["promises"]["ner"]["letters"]["fitted_on"]) == texts
     assert meta["watches"]["ner"].keys() == {"letters"}
+    assert note_kinds(nlp, "ner", None, [doc.text for doc in held_out[0][1]]) == []
+    (note,) = note_kinds(nlp, "ner", None, ["it is , it is"] * 90)
+    assert "unlike the documents of the promise letters" in note
 
 
 def test_a_pipeline_leaves_out_the_part_that_it_judges(work, tmp_path, monkeypatch):
@@ -283,7 +291,11 @@ def test_a_pipeline_leaves_out_the_part_that_it_judges(work, tmp_path, monkeypat
 
 
 def test_without_a_test_part_a_fold_is_judged(work, controlled, tmp_path):
-    folders = [str(work / name) for name in ("corpus", "training", "controlled")]
+    folders = [str(work / name) for name in ("corpus", "training")]
+    controlled.get_pipe("ner").threshold = 0.4
+    controlled.to_disk(tmp_path / "controlled")
+    controlled.get_pipe("ner").threshold = 0
+    folders.append(str(tmp_path / "controlled"))
     promises.main(["judge", *folders, str(tmp_path / "tested")])
     weights = [spacy.load(tmp_path / "tested"), controlled, spacy.load(work / "training/fold0")]
     tested, final, fold = [weights_of(nlp).sum() for nlp in weights]
@@ -294,7 +306,8 @@ def test_without_a_test_part_a_fold_is_judged(work, controlled, tmp_path):
     judged = spacy.load(tmp_path / "judged")
     assert weights_of(judged).sum() == fold
     assert judged.meta["promises"] == controlled.meta["promises"]
-    assert judged.get_pipe("ner").temperature == controlled.get_pipe("ner").temperature
+    of_fold, shipped = judged.get_pipe("ner").settings, controlled.get_pipe("ner").settings
+    assert (of_fold.temperature, of_fold.threshold) == (shipped.temperature, 0.4)
     fold_file = (work / "corpus/train/fold0.spacy").read_bytes()
     assert (tmp_path / "judged.spacy").read_bytes() == fold_file
 
