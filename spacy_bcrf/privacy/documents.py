@@ -54,7 +54,7 @@ def _open(nodes: Iterable[Node]) -> Iterator[Node]:
     """Yield nodes. Those with JSON become the nodes of its strings, which a model reads apart."""
     is_json = False
     for node in nodes:
-        node = replace(node, before=node.before or None) if is_json else node
+        node = replace(node, before=None) if is_json else node
         is_json = False
         if node.text.lstrip()[:1] in ("{", "["):
             with suppress(ValueError):

@@ -383,13 +383,14 @@ def test_each_string_is_replaced_wherever_it_occurs(nlp):
 def test_a_long_string_takes_no_quadratic_memory():
     """A long address has thousands of units, so all its beginnings would take gigabytes."""
     index, address = StringIndex(), "x.org/" + "a-1/" * 5000
-    for string in (address, address + "b", "x.org", "a-1"):
+    strings = (address, address + "b", address[:102], "x.org", "a-1")
+    for string in (*strings, address):
         index.add(string)
     assert sum(map(len, index._beginnings)) < 10_000
     folded = Folded(f"see {address} or {address}b")
     found, cut = index.find(folded)
     assert cut == len(folded.text)
-    for string in (address, address + "b", "x.org", "a-1"):
+    for string in strings:
         assert [(a, b) for x, a, b in found if x == string] == list(folded.find(string))
     assert index.find(Folded(f"see {address[:9000]}"))[1] == len("see ")
 

@@ -42,6 +42,9 @@ def test_one_person_has_one_number():
     new = number("Ann Lee, Tom Lee, Lee, Lee", ["Ann Lee", "Tom Lee"], vault)
     assert new == "[PERSON_1], [PERSON_5], [PERSON_6], [PERSON_6]"
     assert number("Ann met Bob.", ["Ann", "Bob"]) == "[PERSON_1] met [PERSON_2]."
+    # Initials alone, before and behind their names.
+    new = number("A. and Ann Lee, Bob Ray and B. R.", ["A.", "Ann Lee", "Bob Ray", "B. R."])
+    assert new == "[PERSON_1] and [PERSON_1.2], [PERSON_2] and [PERSON_2.2]"
 
 
 def test_names_are_compared_only_with_names_that_share_a_word(monkeypatch):
