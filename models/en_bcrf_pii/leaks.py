@@ -11,24 +11,14 @@ import argparse
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import spacy
 
 from bcrf.io.extras import require
-from spacy_bcrf.privacy.redact import redact
+from spacy_bcrf.privacy.redact import Region, redact
 
 from .documents import DEV, Document, read_json_lines, read_markup
-
-
-class Region(NamedTuple):
-    """Characters from start to end, as `redact` returns them."""
-
-    start: int
-    end: int
-    label: str
-    score: float
 
 
 def main() -> None:
@@ -51,7 +41,7 @@ def main() -> None:
 
 
 def analyze(model: str, texts: Iterable[str]) -> Iterator[list[Region]]:
-    """Yield what Presidio finds as installed, with a spaCy pipeline of English."""
+    """Yield the regions of each text that Presidio finds by default, with a spaCy pipeline."""
     presidio = require("presidio_analyzer", "presidio")
     providers = require("presidio_analyzer.nlp_engine", "presidio")
     names = [{"lang_code": "en", "model_name": model}]
@@ -81,7 +71,7 @@ def read(path: Path) -> Iterable[Document]:
 
 
 def measure(
-    documents: Sequence[Document], found: Iterable[Sequence[Any]], show: bool = False
+    documents: Sequence[Document], found: Iterable[Sequence[Region]], show: bool = False
 ) -> Iterable[str]:
     """Yield a line for each kind, and one for all. found: the replaced regions of each document."""
     counts: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(5, int))

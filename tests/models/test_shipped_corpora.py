@@ -1,5 +1,6 @@
 """The corpora of the pipelines that ship: labels that corpora share, and templates filled anew."""
 
+import json
 import re
 import tarfile
 from pathlib import Path
@@ -10,6 +11,7 @@ from spacy.tokens import Doc, DocBin
 
 from models.en_bcrf_pii import convert as pii_convert
 from models.en_bcrf_pii import frames as frames_of_pii
+from models.en_bcrf_pii import leaks
 from models.en_bcrf_pii import values as pii
 from models.en_bcrf_pii import web as web_of_pii
 from models.en_bcrf_pii.documents import (
@@ -28,6 +30,7 @@ from models.es_bcrf_clinical import convert as clinical
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.annotation.identifiers import LABELS as OF_IDENTIFIERS
 from spacy_bcrf.annotation.identifiers import Identifiers
+from spacy_bcrf.privacy.redact import Region
 
 
 def test_a_corpus_keeps_its_own_labels(tmp_path):
@@ -135,6 +138,28 @@ def test_the_markup_of_a_document():
     unseen = list(read_markup(DEV.with_name("unseen.txt")))
     assert (len(unseen), sum(len(one.spans) for one in unseen)) == (20, 251)
     assert {label for one in unseen for *_, label in one.spans} >= {"GPE", "DATE_TIME"}
+
+
+def test_what_is_left_of_spans():
+    one = Document("Hi Ann Lee, 5 Bob", [(3, 10, "PERSON"), (14, 17, "PERSON")], "mail")
+    regions = [Region(3, 6, "PER", 0.9), Region(12, 13, "ID", 1)]
+    of_kind, of_all = leaks.measure([one], [regions])
+    assert of_kind.startswith("mail ") and of_kind[4:].split() == of_all[4:].split()
+    assert " 2 spans:    1 left,    1 partly;  33.3% of other characters" in of_kind
+
+
+def test_all_judgments_are_learned_and_their_nationalities_unknown(tmp_path, values):
+    spans = [{"start": 14, "end": 24, "label": "PERSON"}]
+    judgment = {"text": "Polish court: Polish Lee v. Norway", "spans": spans}
+    (tmp_path / "a.jsonl").write_text(json.dumps(judgment) + "\n")
+    (one,) = pii_convert.read_corpus(tmp_path / "a.jsonl", values)
+    assert one.spans == [(0, 6, ""), (14, 24, "PERSON")]
+    (tmp_path / "train").mkdir()
+    writer = pii_convert.Writer(tmp_path, values)
+    writer.write("judgments-a", [one] * 9, ["PERSON"], held_out=False)
+    writer.write("web", [one] * 9, ["PERSON"])
+    sizes = {path.stem: len(DocBin().from_disk(path)) for path in tmp_path.glob("train/*")}
+    assert sizes == {"judgments-a": 9, "web": 8} | {f"judgments-a-again{n}": 9 for n in range(3)}
 
 
 def test_made_documents_have_all_kinds_and_no_markup(values):
