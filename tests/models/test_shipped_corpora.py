@@ -141,11 +141,11 @@ def test_the_markup_of_a_document():
 
 
 def test_what_is_left_of_spans():
-    one = Document("Hi Ann Lee, 5 Bob", [(3, 10, "PERSON"), (14, 17, "PERSON")], "mail")
-    regions = [Region(3, 6, "PER", 0.9), Region(12, 13, "ID", 1)]
+    one = Document("Hey Ann Lee, 5 Bob", [(4, 11, "PERSON"), (15, 18, "PERSON")], "mail")
+    regions = [Region(4, 7, "PER", 0.9), Region(13, 14, "ID", 1)]
     of_kind, of_all = leaks.measure([one], [regions])
     assert of_kind.startswith("mail ") and of_kind[4:].split() == of_all[4:].split()
-    assert " 2 spans:    1 left,    1 partly;  33.3% of other characters" in of_kind
+    assert " 2 spans:    1 left,    1 partly;  25.0% of other characters" in of_kind
 
 
 def test_all_judgments_are_learned_and_their_nationalities_unknown(tmp_path, values):
