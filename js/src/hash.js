@@ -13,26 +13,13 @@ function multiply(al, ah, bl, bh) {
   hash[1] = (Math.imul(a1, b1) + (t >>> 16) + (w >>> 16) + Math.imul(al, bh) + Math.imul(ah, bl)) | 0;
 }
 
-// Mix a value into a key by the finalizer of splitmix64, as `bcrf::mix`. Its two products are written out: it takes most time.
+// Mix a value into a key by the finalizer of splitmix64, as `bcrf::mix`.
 export function mix(keyLow, keyHigh, valueLow, valueHigh) {
-  let low = (keyLow ^ valueLow) >>> 0, high = keyHigh ^ valueHigh;
-  const sum = low + 0x7f4a7c15;
-  high = (high + 0x9e3779b9 + (sum > 0xffffffff ? 1 : 0)) | 0;
-  low = sum | 0;
-  let x = low ^ ((low >>> 30) | (high << 2)), y = high ^ (high >>> 30), x0 = x & 0xffff, x1 = x >>> 16;
-  let t = (Math.imul(x1, 0xe5b9) + (Math.imul(x0, 0xe5b9) >>> 16)) | 0, w = (t & 0xffff) + Math.imul(x0, 0x1ce4);
-  low = Math.imul(x, 0x1ce4e5b9);
-  high = (Math.imul(x1, 0x1ce4) + (t >>> 16) + (w >>> 16) + Math.imul(x, 0xbf58476d) + Math.imul(y, 0x1ce4e5b9)) | 0;
-  x = low ^ ((low >>> 27) | (high << 5));
-  y = high ^ (high >>> 27);
-  x0 = x & 0xffff;
-  x1 = x >>> 16;
-  t = (Math.imul(x1, 0x11eb) + (Math.imul(x0, 0x11eb) >>> 16)) | 0;
-  w = (t & 0xffff) + Math.imul(x0, 0x1331);
-  low = Math.imul(x, 0x133111eb);
-  high = (Math.imul(x1, 0x1331) + (t >>> 16) + (w >>> 16) + Math.imul(x, 0x94d049bb) + Math.imul(y, 0x133111eb)) | 0;
-  hash[0] = low ^ ((low >>> 31) | (high << 1));
-  hash[1] = high ^ (high >>> 31);
+  const low = ((keyLow ^ valueLow) >>> 0) + 0x7f4a7c15, high = ((keyHigh ^ valueHigh) + 0x9e3779b9 + (low > 0xffffffff ? 1 : 0)) | 0;
+  multiply(low ^ ((low >>> 30) | (high << 2)), high ^ (high >>> 30), 0x1ce4e5b9, 0xbf58476d);
+  multiply(hash[0] ^ ((hash[0] >>> 27) | (hash[1] << 5)), hash[1] ^ (hash[1] >>> 27), 0x133111eb, 0x94d049bb);
+  hash[0] ^= (hash[0] >>> 31) | (hash[1] << 1);
+  hash[1] ^= hash[1] >>> 31;
 }
 
 const encoder = new TextEncoder();
@@ -76,7 +63,6 @@ export class PairTable {
     // there are told apart without a look at `data`.
     const bits = 33 - Math.clz32(count);
     this.data = data;
-    this.n = 0;
     this.shift = 32 - bits;
     this.places = 2 ** (32 - Math.clz32(data.length)) - 1;
     this.slots = new Int32Array(2 ** bits);
@@ -86,7 +72,6 @@ export class PairTable {
     let at = (Math.imul(low, 0x85ebca6b) + Math.imul(high, 0xc2b2ae35)) >>> this.shift;
     while (slots[at]) at = (at + 1) & (slots.length - 1);
     slots[at] = (Math.imul(low ^ high, 0x9e3779b1) & ~this.places) | (place + 1);
-    ++this.n;
   }
   // Return the place of a pair, or -1.
   find(low, high) {
@@ -97,22 +82,6 @@ export class PairTable {
       if ((slot & ~places) === mark && data[place] === low && data[place + 1] === high) return place;
     }
     return -1;
-  }
-  forget() {
-    this.n = 0;
-    this.slots.fill(0);
-  }
-  // Append a pair to a table that has nothing else, and return its number.
-  add(low, high) {
-    const { n } = this;
-    if (2 * n === this.data.length) {
-      Object.assign(this, new PairTable(enlarged(this.data), 2 * n));
-      for (let k = 0; k < n; ++k) this.enter(2 * k);
-    }
-    this.data[2 * n] = low;
-    this.data[2 * n + 1] = high;
-    this.enter(2 * n);
-    return n;
   }
 }
 

@@ -228,15 +228,16 @@ export class IdentifierComponent {
     const { name, labels } = spec, phones = tables[spec.phones];
     Object.assign(this, { name, spec, labels, finder: new Identifiers({ ...spec, phones }, characters) });
   }
-  run(doc) {
-    const { starts } = doc, spans = [];
-    let end = 0;
-    for (const [start, stop, label] of this.finder.scan(doc.text, 0, true).found) {
+  // Return the tokens [from, to] and the label of identifiers, from the token `end` on. starts: of the tokens.
+  touch(found, starts, end) {
+    return found.flatMap(([start, stop, label]) => {
       const from = Math.max(end, countBelow(starts, start + 1) - 1), to = countBelow(starts, stop);
-      if (from >= to) continue;
-      spans.push(describe(this, doc, from, to, this.labels.indexOf(label)));
-      end = to;
-    }
-    return { name: this.name, tags: [], spans };
+      end = Math.max(end, to);
+      return from < to ? [[from, to, label]] : [];
+    });
+  }
+  run(doc) {
+    const own = this.touch(this.finder.scan(doc.text, 0, true).found, doc.starts, 0), { name, labels } = this;
+    return { name, tags: [], spans: own.map(([from, to, label]) => describe(this, doc, from, to, labels.indexOf(label))) };
   }
 }

@@ -1,7 +1,7 @@
 // The keys of features, and the scores of tags. Mirrors spacy_bcrf/sparse/features.py and bcrf/kernels/cpu/sparse/scores.hh.
 
 import { split } from "./characters.js";
-import { PairTable, enlarged, hash, hashText, mix } from "./hash.js";
+import { enlarged, hash, hashText, mix } from "./hash.js";
 import { Weights } from "./weights.js";
 import { column, findPlaces, wordAttribute } from "./word_attributes.js";
 
@@ -9,6 +9,7 @@ const REACH = 8; // largest distance of the words of a gram
 const WIDEST = 3; // words of a gram
 const KEPT = 2; // words of a gram whose sums are kept; longer ones are rarely seen again
 const BLOCK = 1024; // tokens between two looks at the memory
+const ROOM = 2 ** 15; // more than words
 const MOST_WORDS = 30000, MOST_SUMS = 8e6; // kept at once
 
 // The hashed values of words, or of tokens of a document, by attribute. A: number of attributes.
@@ -78,8 +79,8 @@ export class Scores {
     // Of each template part: its values, and which of them count.
     this.given = Array.from({ length: Math.max(0, ...spec.templates.map(({ parts }) => parts.length)) }, () => ({ values: null, from: 0, to: 0 }));
     this.words = new Values(attributes.length);
-    // By width, the grams as pairs of a shorter one and a last word, and their sums (grams, groups, T).
-    this.grams = this.widths.map(() => new PairTable(new Int32Array(2048), 1024));
+    // By width, the numbers of grams by a shorter one and a last word, and their sums (grams, groups, T).
+    this.grams = this.widths.map(() => new Map());
     this.sums = this.widths.map(() => new Float32Array(65536));
     this.sum = new Float32Array(T);
     this.forget();
@@ -88,13 +89,11 @@ export class Scores {
   groupTemplates(templates) {
     this.widths = Array.from({ length: WIDEST }, () => []);
     this.others = [];
-    this.before = this.after = 0;
-    // How many tokens on either side a score depends on.
-    this.reach = { before: 1, after: 1 };
+    this.before = this.after = 1; // tokens on either side that a score depends on
     for (const { seed, parts } of templates) {
       const offsets = parts.map(([, offset]) => offset), first = Math.min(...offsets), last = Math.max(...offsets);
-      this.reach.before = Math.max(this.reach.before, -first);
-      this.reach.after = Math.max(this.reach.after, last);
+      this.before = Math.max(this.before, -first);
+      this.after = Math.max(this.after, last);
       if (parts.some(([k]) => this.ofDoc[k]) || last - first >= WIDEST || first < -REACH || last > REACH) {
         this.others.push({ seed, parts });
         continue;
@@ -103,8 +102,6 @@ export class Scores {
       let group = groups.find(({ offset }) => offset === first);
       if (!group) groups.push((group = { offset: first, templates: [], shorter: -1, isCovered: false }));
       group.templates.push({ seed, parts: parts.map(([k, offset]) => [k, offset - first]) });
-      this.before = Math.max(this.before, -first);
-      this.after = Math.max(this.after, last);
     }
     while (this.widths.length > 1 && !this.widths.at(-1).length) this.widths.pop();
     for (let w = 1; w < this.widths.length; ++w)
@@ -117,7 +114,7 @@ export class Scores {
     this.ids = new Map(); // by values in other columns, in maps of their own, of words
     this.outside = new Map(); // of places outside of the text
     this.words.forget();
-    for (const grams of this.grams) grams.forget();
+    for (const grams of this.grams) grams.clear();
   }
   // Append the hash that spaCy's vocabulary has of a string: symbols have small ones. None for "".
   addColumn(text) {
@@ -128,8 +125,7 @@ export class Scores {
   // Return the number of a word whose values have been appended.
   number() {
     const id = this.words.n - 1;
-    this.addGram(0, id, 0, [id], 0);
-    return id;
+    return this.gramAt(0, 0, [id], 0);
   }
   // Return the number of a word, with its values in other columns.
   idAt(doc, i, columns) {
@@ -178,15 +174,17 @@ export class Scores {
     }
   }
   // Return the number of a gram: the words ids[k ..], of which `shorter` is the gram without the last one.
-  addGram(w, shorter, last, ids, k) {
-    const groups = this.widths[w], { T } = this, number = this.grams[w].add(shorter, last);
-    let at = number * groups.length * T;
+  gramAt(w, shorter, ids, k) {
+    const groups = this.widths[w], grams = this.grams[w], { T } = this, key = shorter * ROOM + ids[k + w], known = grams.get(key);
+    if (known !== undefined) return known;
+    let at = grams.size * groups.length * T;
     while (at + groups.length * T > this.sums[w].length) this.sums[w] = enlarged(this.sums[w]);
     for (const group of groups) {
       this.sumGram(w, group, shorter, ids, k, this.sums[w], at);
       at += T;
     }
-    return number;
+    grams.set(key, grams.size);
+    return grams.size - 1;
   }
   // Set out[at ..] to the sums of a gram's features.
   sumGram(w, { shorter: group, templates }, shorter, ids, k, out, at) {
@@ -202,14 +200,8 @@ export class Scores {
   findGrams(doc, columns, begin, end) {
     const n = this.before + end - begin + this.after, ids = new Int32Array(n), found = [ids];
     for (let k = 0; k < n; ++k) ids[k] = this.idAt(doc, begin - this.before + k, columns);
-    for (let w = 1; w < Math.min(KEPT, this.widths.length); ++w) {
-      const grams = this.grams[w], shorter = found[w - 1], list = new Int32Array(n - w);
-      for (let k = 0; k < n - w; ++k) {
-        const place = grams.find(shorter[k], ids[k + w]);
-        list[k] = place < 0 ? this.addGram(w, shorter[k], ids[k + w], ids, k) : place >> 1;
-      }
-      found.push(list);
-    }
+    for (let w = 1; w < Math.min(KEPT, this.widths.length); ++w)
+      found.push(new Int32Array(n - w).map((_, k) => this.gramAt(w, found[w - 1][k], ids, k)));
     return found;
   }
   // Return the scores (to - from, T) of tokens of a document, float32.
@@ -220,7 +212,7 @@ export class Scores {
     const read = this.needsDoc && { ...doc, lower: doc.words.map((word) => this.characters.lower(word)), columns, pooled };
     const listed = read && this.ofDoc.map((values) => values && Values.of(values(read)));
     for (let begin = from; begin < to; begin += BLOCK) {
-      const nSums = this.widths.reduce((sum, groups, w) => sum + groups.length * T * this.grams[w].n, 0);
+      const nSums = this.widths.reduce((sum, groups, w) => sum + groups.length * T * this.grams[w].size, 0);
       if (this.words.n > MOST_WORDS || nSums > MOST_SUMS) this.forget();
       const end = Math.min(begin + BLOCK, to), found = this.findGrams(doc, columns, begin, end);
       for (let i = begin; i < end; ++i) {

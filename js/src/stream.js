@@ -2,7 +2,7 @@
 // spacy_bcrf/pipeline, and spacy_bcrf/annotation/text_stream.py.
 
 import { bestSpans } from "./best_spans.js";
-import { checkText, codePoints, countBelow, isSpaceAt } from "./characters.js";
+import { checkText, codePoints, isSpaceAt } from "./characters.js";
 import { pathOf } from "./chain.js";
 import { OpenLattice } from "./open_lattice.js";
 import { Affixes } from "./tokenizers.js";
@@ -79,6 +79,12 @@ function findFinal(part, cutoffs, depth) {
   return String(best) === String(others) ? best.map((i) => spans[i]) : null;
 }
 
+// Return a span of tokens as users see it. base: the number of the first token.
+function show(tokens, from, to, base, label) {
+  const { token: { start }, points: [first] } = tokens[from], { token: { end }, points: [, last] } = tokens[to - 1];
+  return { label, start, end, points: [first, last], tokens: [base + from, base + to] };
+}
+
 // The identifiers of a text that arrives in pieces.
 class Identified {
   constructor(component) {
@@ -91,13 +97,10 @@ class Identified {
   read(piece, tokens, base, ended) {
     this.text += piece;
     const { component } = this, { found, known } = component.finder.scan(this.text, this.at - this.offset, ended), spans = [];
-    const starts = tokens.map(({ token }) => token.start);
-    for (const [start, stop, label] of found.map(([from, to, label]) => [this.offset + from, this.offset + to, label])) {
-      const from = Math.max(this.end, base + countBelow(starts, start + 1) - 1), to = base + countBelow(starts, stop);
-      if (from >= to) continue;
-      const first = tokens[from - base], last = tokens[to - 1 - base];
-      spans.push({ label, start: first.token.start, end: last.token.end, points: [first.points[0], last.points[1]], tokens: [from, to] });
-      this.end = to;
+    const places = found.map(([from, to, label]) => [this.offset + from, this.offset + to, label]);
+    for (const [from, to, label] of component.touch(places, tokens.map(({ token }) => token.start), this.end - base)) {
+      spans.push(show(tokens, from, to, base, label));
+      this.end = base + to;
     }
     this.at = this.offset + known;
     while (this.known < base + tokens.length && tokens[this.known - base].token.end <= this.at) ++this.known;
@@ -176,7 +179,7 @@ export class Stream {
   // Score the tokens whose neighbours are known.
   extend() {
     const { component, tokens, base, scored } = this, { scores, S, transitions, behindBlanks } = component.chain;
-    const length = base + tokens.length, known = this.identified?.known ?? length, to = this.isClosed ? length : known - scores.reach.after;
+    const length = base + tokens.length, known = this.identified?.known ?? length, to = this.isClosed ? length : known - scores.after;
     if (to <= scored) return;
     const words = tokens.map(({ token }) => token.text), part = { from: scored - base, to: to - base };
     const columns = { ent_type: this.identified && tokens.map(({ type = "" }) => type) };
@@ -261,9 +264,8 @@ export class Stream {
     return { tokens, tags: this.lattices.length > 1 ? [] : tags, spans, candidates };
   }
   show([from, to, label], probability) {
-    const first = this.tokens[from - this.base], last = this.tokens[to - 1 - this.base];
-    const { start } = first.token, { end } = last.token, points = [first.points[0], last.points[1]];
-    return { label: this.component.labels[label], start, end, points, tokens: [from, to], probability };
+    const { tokens, base, component: { labels } } = this;
+    return { ...show(tokens, from - base, to - base, base, labels[label]), probability };
   }
   // Whether a probability may still cross a threshold, or is not exact enough.
   isOpen(low, high, minimum) {
@@ -309,7 +311,7 @@ export class Stream {
   }
   // Forget the tokens before one, but those that later features read and the last one.
   forget(first) {
-    const count = Math.min(first, this.scored - this.component.chain.scores.reach.before) - this.base;
+    const count = Math.min(first, this.scored - this.component.chain.scores.before) - this.base;
     // To move the others costs nothing a token if they are as few.
     if (2 * count <= this.tokens.length) return;
     this.tokens = this.tokens.slice(count);
