@@ -4,6 +4,7 @@ import { Characters } from "./characters.js";
 
 const MAGIC = "BCRF\r\n\x1a\n", VERSION = 2, START = 24;
 const MOST_RATIO = 200; // of the sizes of a file and of its gzipped bytes
+const POWERS = Array.from({ length: 32 }, (_, exponent) => 2 ** (exponent - 25));
 // The types of sections: bytes of a number, and the array that reads them.
 const SECTIONS = {
   uint8: [1, Uint8Array],
@@ -26,24 +27,19 @@ export async function decompress(given) {
     throw new TypeError(`expected an ArrayBuffer or a Uint8Array, got ${given?.constructor?.name ?? typeof given}`);
   const bytes = ArrayBuffer.isView(given) ? new Uint8Array(given.buffer, given.byteOffset, given.byteLength) : new Uint8Array(given);
   if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes;
-  const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")).getReader(), parts = [];
   let size = 0;
+  const count = (part, controller) => {
+    size += part.length;
+    if (size > MOST_RATIO * bytes.length) controller.error();
+    else controller.enqueue(part);
+  };
+  const parts = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")).pipeThrough(new TransformStream({ transform: count }));
   try {
-    for (let part; !(part = await reader.read()).done; parts.push(part.value)) {
-      size += part.value.length;
-      if (size > MOST_RATIO * bytes.length) break;
-    }
+    return new Uint8Array(await new Response(parts).arrayBuffer());
   } catch (error) {
+    if (size > MOST_RATIO * bytes.length) throw damaged("its gzipped bytes hold too much");
     throw damaged(`its gzipped bytes cannot be read (${error.message || error.code})`);
   }
-  await reader.cancel();
-  if (size > MOST_RATIO * bytes.length) throw damaged("its gzipped bytes hold too much");
-  const whole = new Uint8Array(size);
-  parts.reduce((at, part) => {
-    whole.set(part, at);
-    return at + part.length;
-  }, 0);
-  return whole;
 }
 
 function crc32(bytes) {
@@ -99,14 +95,12 @@ function readSection(type, bytes) {
   else for (let b = 0, k = 0; b < size; ++b) for (let at = b; at < out.length; at += size) out[at] = bytes[k++];
   const numbers = new Numbers(out.buffer);
   if (type !== "float16") return numbers;
-  const floats = Float32Array.from({ length: 65536 }, (_, half) => halfToFloat(half)), found = new Float32Array(numbers.length);
-  for (let i = 0; i < found.length; ++i) found[i] = floats[numbers[i]];
+  const found = new Float32Array(numbers.length);
+  for (let i = 0; i < found.length; ++i) {
+    const exponent = (numbers[i] >> 10) & 31, rest = numbers[i] & 1023, size = exponent ? (1024 + rest) * POWERS[exponent] : rest * POWERS[1];
+    found[i] = numbers[i] >> 15 ? -size : size;
+  }
   return found;
-}
-
-function halfToFloat(half) {
-  const exponent = (half >> 10) & 31, rest = half & 1023, sign = half >> 15 ? -1 : 1;
-  return sign * (exponent ? (1 + rest / 1024) * 2 ** (exponent - 15) : rest * 2 ** -24);
 }
 
 // Return what `make` makes of a file. ModelError for anything that fails, as it does with a damaged header.

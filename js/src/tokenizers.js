@@ -204,7 +204,7 @@ export class Affixes {
 }
 
 // Return the spans [from, to] that overlap none of a longer one, or an earlier one of the same length.
-export function longestFirst(spans) {
+function longestFirst(spans) {
   const seen = new Set();
   return spans.sort((a, b) => b[1] - b[0] - (a[1] - a[0]) || a[0] - b[0]).filter(([from, to]) => {
     const isFree = !seen.has(from) && !seen.has(to - 1);
