@@ -221,12 +221,13 @@ def read_corpus(path: Path, values: Values) -> list[Document]:
                 label = find_group(one["text"][span["start"] : span["end"]])
             if label is not None and span.get("identifier") != "NO_MASK":
                 spans.append((span["start"], span["end"], label))
-        # Annotators leave some nationalities.
+        # Annotators leave some nationalities and countries.
         marked = {i for a, b, _ in spans for i in range(a, b)}
+        left = "|".join(map(re.escape, [*NATIONS, *values.countries]))
         spans += [
             (m.start(), m.end(), "")
-            for m in re.finditer(r"\w+", one["text"])
-            if m[0] in NATIONS and m.start() not in marked
+            for m in re.finditer(rf"\b(?:{left})\b", one["text"])
+            if m.start() not in marked
         ]
         document = split_titles(Document(one["text"], sorted(spans), path.parent.name))
         if path.parent.name == "contextual-anonymizer":

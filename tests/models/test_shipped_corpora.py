@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import spacy
+import srsly
 from spacy.tokens import Doc, DocBin
 
 from models.en_bcrf_pii import convert as pii_convert
@@ -299,3 +300,16 @@ def test_made_addresses_keep_their_form(values):
 def test_lines_are_wrapped_without_their_markup():
     marked = "It is ⟦PERSON|Ann Lee⟧ who\ncame by"
     assert frames_of_pii._wrap(marked, 10, " \n") == "It is ⟦PERSON|Ann \nLee⟧ who\ncame by"
+
+
+def test_nationalities_and_countries_that_an_annotator_leaves_are_unknown(values, tmp_path):
+    text = "Ann, a Turkish national, left Turkish Airlines in New Zealand"
+    spans = [(0, 3, "PERSON"), (7, 23, "DEM"), (30, 46, "ORG")]
+    spans = [{"start": a, "end": b, "label": label} for a, b, label in spans]
+    path = tmp_path / "some-corpus/all.jsonl"
+    path.parent.mkdir()
+    srsly.write_jsonl(path, [{"text": text, "spans": spans}])
+    (found,) = pii_convert.read_corpus(path, values)
+    named = [(text[a:b], label) for a, b, label in found.spans]
+    assert named[:2] == [("Ann", "PERSON"), ("Turkish national", "NRP")]
+    assert named[2:] == [("Turkish Airlines", "ORGANIZATION"), ("New Zealand", "")]
