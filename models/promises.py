@@ -168,9 +168,9 @@ def control_kinds(nlp: Language, corpus: Path, trained: Path) -> None:
     watches: dict[str, dict[str, Any]] = {name: {} for name in find_labelers(nlp)}
     nlp.meta["watches"] = watches
     kinds: dict[str, list[tuple[Language, list[Doc]]]] = {}
-    for path, part in find_kinds(corpus):
-        one = nlp if part == "final" else spacy.load(trained / part)
-        of_kind = kinds.setdefault(path.stem.split(".")[0], [])
+    for kind, name, path in find_kinds(corpus):
+        one = nlp if name == "final" else spacy.load(trained / name)
+        of_kind = kinds.setdefault(kind, [])
         of_kind.append((one, list(read_docs(path, one.vocab))))
     for kind, held_out in kinds.items():
         docs = [doc for _, docs in held_out for doc in docs]

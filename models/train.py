@@ -4,12 +4,12 @@
 
 OUTPUT/final learns all files of CORPUS/train, and those of CORPUS/only/final. Without
 CORPUS/dev.spacy, OUTPUT/NAME learns all of them but NAME.spacy, for each fold*.spacy, and the files
-of CORPUS/only/NAME. For each CORPUS/kinds/KIND.NAME.spacy, OUTPUT/NAME learns no file NAME*. The
-chain learns them in `max_epochs` passes of CONFIG and ends with the last one, so no document
-chooses it; or by L-BFGS, with the settings [lbfgs] of CONFIG. With [weights] seeds, the chain has
-the mean weights of several seeds, which is their sum at another temperature; with [weights] step,
-they are multiples of another STEP. A pipeline that is there, of the same version, code, config and
-files, is kept.
+of CORPUS/only/NAME. For each CORPUS/kinds/KIND.NAME.spacy, OUTPUT/NAME learns no NAME.spacy and
+NAME-*.spacy. The chain learns them in `max_epochs` passes of CONFIG and ends with the last one, so
+no document chooses it; or by L-BFGS, with the settings [lbfgs] of CONFIG. With [weights] seeds, the
+chain has the mean weights of several seeds, which is their sum at another temperature; with
+[weights] step, they are multiples of another STEP. A pipeline that is there, of the same version,
+code, config and files, is kept.
 """
 
 import argparse
@@ -54,17 +54,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     set_extensions()
     args.output.mkdir(parents=True, exist_ok=True)
     identity = identify(args.config, args.corpus)
-    parts = dict.fromkeys(name for _, name in find_kinds(args.corpus) if name != "final")
+    parts = {name: path for _, name, path in find_kinds(args.corpus) if name != "final"}
     for name, held_out in {**parts, **find_held_out(args.corpus), "final": None}.items():
         done = args.output / f"{name}.identity"
         if done.exists() and done.read_text("utf8") == identity:
             continue
         print(f"{args.output / name}: learning", flush=True)
         files = [*args.corpus.glob("train/*.spacy"), *args.corpus.glob(f"only/{name}/*.spacy")]
-        is_left = (
-            {held_out, *args.corpus.glob(f"train/{name}*.spacy")} if name in parts else {held_out}
-        )
-        nlp = train(args.config, [file for file in sorted(files) if file not in is_left], held_out)
+        left = {held_out} | {file for file in files if name in parts and is_part(file, name)}
+        nlp = train(args.config, sorted({*files} - left), held_out)
         shutil.rmtree(args.output / name, ignore_errors=True)
         nlp.to_disk(args.output / name)
         write_text(done, identity)
@@ -151,13 +149,19 @@ def find_held_out(corpus: Path) -> dict[str, Path]:
     return {"final": dev} if dev.exists() else {path.stem: path for path in folds}
 
 
-def find_kinds(corpus: Path) -> list[tuple[Path, str]]:
-    """Return the files of documents of a kind, each with the pipeline that did not learn them.
+def is_part(file: Path, name: str) -> bool:
+    """Return whether a file of training data has documents of NAME, NAME.spacy or NAME-*.spacy."""
+    return f"{file.stem}-".startswith(f"{name}-")
+
+
+def find_kinds(corpus: Path) -> Iterator[tuple[str, str, Path]]:
+    """Yield kinds of documents, pipelines that did not learn them, and their files.
 
     The name of a file is KIND.NAME.spacy, or KIND.spacy if no pipeline learned its documents.
     """
-    paths = sorted((corpus / "kinds").glob("*.spacy"))
-    return [(path, path.stem.partition(".")[2] or "final") for path in paths]
+    for path in sorted((corpus / "kinds").glob("*.spacy")):
+        kind, _, name = path.stem.partition(".")
+        yield kind, name or "final", path
 
 
 def read_held_out(corpus: Path, trained: Path) -> Iterator[tuple[Language, list[Doc]]]:

@@ -20,7 +20,7 @@ TITLES = ("Mr.", "Mrs.", "Ms.", "Dr.", "Mr", "Mrs", "Ms", "Dr", "Prof.", "Miss")
 NEAR = 2
 """Words between a month and the numbers of its date."""
 GAP = 2
-"""Most characters between two words of a text: a word of a contraction is not always there."""
+"""Most characters between two words of a text: those of a contraction are not always there."""
 OF_DATE = {*WORDS["months"], *WORDS["long months"], *(f"{x}." for x in WORDS["months"])}
 _NUMBER = re.compile(r"\d{3}|\d[/.:-]\d")
 _QUANTITY = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?|\d+\.\d\d?%?")
@@ -113,10 +113,16 @@ def _read(path: Path) -> Iterator[tuple[str, list[Row]]]:
         nonlocal text, words, between
         at = len(text) + len(between)
         text += between + sentence
+        ends: dict[str, int] = {}  # of contractions, by their last word
         for row in words:
-            if 0 <= (start := text.find(row[1], at)) <= at + GAP:
+            start = text.find(row[1], at)
+            _, _, last = row[0].partition("-")
+            if last:
+                ends[last] = start + len(row[1])
+            elif 0 <= start <= at + GAP:
                 at = start + len(row[1])
                 rows.append((start, at, row))
+            at = max(at, ends.pop(row[0], 0))
         words, between = [], " "
 
     for line in read_lines(path):
@@ -131,7 +137,7 @@ def _read(path: Path) -> Iterator[tuple[str, list[Row]]]:
             sentence = row.removeprefix("# text = ")
         elif not row.strip() and words:
             add()
-        elif row[:1].isdigit() and row.split("\t")[0].isdigit():
+        elif re.match(r"\d+(-\d+)?\t", row):
             words.append(row.split("\t"))
     if words:
         add()

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import spacy
-import srsly
 from spacy.tokens import Doc, DocBin
 
 from models.en_bcrf_pii import convert as pii_convert
@@ -154,7 +153,7 @@ def test_all_judgments_are_learned_and_their_nationalities_unknown(tmp_path, val
     judgment = {"text": "Polish court: Polish Lee v. Norway", "spans": spans}
     (tmp_path / "a.jsonl").write_text(json.dumps(judgment) + "\n")
     (one,) = pii_convert.read_corpus(tmp_path / "a.jsonl", values)
-    assert one.spans == [(0, 6, ""), (14, 24, "PERSON")]
+    assert one.spans == [(0, 6, ""), (14, 24, "PERSON"), (28, 34, "")]
     (tmp_path / "train").mkdir()
     writer = pii_convert.Writer(tmp_path, values)
     writer.write("judgments-a", [one] * 9, ["PERSON"], held_out=False)
@@ -302,14 +301,29 @@ def test_lines_are_wrapped_without_their_markup():
     assert frames_of_pii._wrap(marked, 10, " \n") == "It is ⟦PERSON|Ann \nLee⟧ who\ncame by"
 
 
-def test_nationalities_and_countries_that_an_annotator_leaves_are_unknown(values, tmp_path):
-    text = "Ann, a Turkish national, left Turkish Airlines in New Zealand"
-    spans = [(0, 3, "PERSON"), (7, 23, "DEM"), (30, 46, "ORG")]
-    spans = [{"start": a, "end": b, "label": label} for a, b, label in spans]
-    path = tmp_path / "some-corpus/all.jsonl"
-    path.parent.mkdir()
-    srsly.write_jsonl(path, [{"text": text, "spans": spans}])
-    (found,) = pii_convert.read_corpus(path, values)
-    named = [(text[a:b], label) for a, b, label in found.spans]
-    assert named[:2] == [("Ann", "PERSON"), ("Turkish national", "NRP")]
-    assert named[2:] == [("Turkish Airlines", "ORGANIZATION"), ("New Zealand", "")]
+GERMAN = """# text = Er war im Haus.
+1\tEr\t_\tPRON
+2\twar\t_\tAUX
+3-4\tim\t_\t_
+3\tin\t_\tADP
+4\tdem\t_\tDET
+5\tHaus\t_\tNOUN
+6\t.\t_\tPUNCT
+
+# text = Ann kam vom See.
+1\tAnn\t_\tPROPN
+2\tkam\t_\tVERB
+3-4\tvom\t_\t_
+3\tvon\t_\tADP
+4\tdem\t_\tDET
+5\tSee\t_\tPROPN
+6\t.\t_\tPUNCT
+
+"""
+
+
+def test_names_behind_a_contraction_are_unknown(tmp_path):
+    (tmp_path / "a.conllu").write_text(GERMAN)
+    (found,) = web_of_pii.read_ewt(tmp_path / "a.conllu")
+    assert [found.text[a:b] for a, b, _ in found.spans] == ["Ann", "See"]
+    assert list(web_of_pii.find_fillers([found])) == ["Er war im Haus."]
