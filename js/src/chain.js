@@ -119,13 +119,12 @@ export class Lattice {
   }
   // Forget all tokens. The room for few of them is kept.
   clear() {
-    this.n = this.behind.length = 0;
-    this.unary = null;
+    this.n = this.nSummed = this.behind.length = 0;
     if (this.capacity && this.capacity <= MOST_ROOM) return;
     const { T, transitions: { Floats } } = this;
     this.capacity = ROOM;
     this.best = new Floats(ROOM * T);
-    // Exponentials of scores; messages, whose sum is 1 for each token; their sum before that; messages from the end.
+    // Scores, later their exponentials; messages, whose sum is 1 for each token; their sum before that; messages from the end.
     for (const name of ["e", "f", "b"]) this[name] = new Float64Array(ROOM * T);
     this.scale = new Float64Array(ROOM);
   }
@@ -136,11 +135,12 @@ export class Lattice {
       for (const name of ["best", "e", "f", "b", "scale"]) this[name] = enlarged(this[name]);
       this.capacity *= 2;
     }
-    const { best } = this;
+    const { best, e } = this;
     if (n) maximize(before.out, best, at - T, best, at);
     else best.fill(0, 0, T);
     let top = -Infinity;
     for (let t = 0; t < T; ++t) {
+      e[at + t] = unary[from + t];
       best[at + t] += unary[from + t];
       if (best[at + t] > top) top = best[at + t];
     }
@@ -148,35 +148,36 @@ export class Lattice {
     this.behind.push(behind);
     ++this.n;
   }
-  // Find the sums of paths into the tags of token i, with the scores unary[from ..].
-  addSums(i, unary, from) {
-    const { T, e, f, rounded, transitions: { factor } } = this, at = i * T;
-    let top = -Infinity, sum = 0;
-    for (let t = 0; t < T; ++t) {
-      rounded[t] = unary[from + t] * factor;
-      if (rounded[t] > top) top = rounded[t];
-    }
-    if (i) multiply(this.behind[i - 1].out, f, at - T, f, at);
-    else f.fill(1, 0, T);
-    for (let t = 0; t < T; ++t) {
-      e[at + t] = Math.exp(rounded[t] - top);
-      sum += f[at + t] *= e[at + t];
-    }
-    for (let t = 0; t < T; ++t) f[at + t] /= sum;
-    this.scale[i] = sum;
-  }
-  // Take all tokens of a text, and return this lattice. behind(i): the transitions behind token i.
-  fill(unary, behind) {
+  // Take all tokens of a text, and return this lattice.
+  fill(unary) {
     this.clear();
-    this.unary = unary;
-    for (let i = 0; i * this.T < unary.length; ++i) this.push(unary, i * this.T, behind(i));
+    for (let from = 0; from < unary.length; from += this.T) this.push(unary, from, this.transitions);
     return this;
+  }
+  // Find the sums of paths into the tags of the tokens that have none.
+  addSums() {
+    const { T, e, f, rounded, transitions: { factor } } = this;
+    for (let i = this.nSummed, at = i * T; i < this.n; ++i, at += T) {
+      let top = -Infinity, sum = 0;
+      for (let t = 0; t < T; ++t) {
+        rounded[t] = e[at + t] * factor;
+        if (rounded[t] > top) top = rounded[t];
+      }
+      if (i) multiply(this.behind[i - 1].out, f, at - T, f, at);
+      else f.fill(1, 0, T);
+      for (let t = 0; t < T; ++t) {
+        e[at + t] = Math.exp(rounded[t] - top);
+        sum += f[at + t] *= e[at + t];
+      }
+      for (let t = 0; t < T; ++t) f[at + t] /= sum;
+      this.scale[i] = sum;
+    }
+    this.nSummed = this.n;
   }
   // Find the posterior of a text.
   findPosterior() {
-    const { T, n, unary, next, behind } = this;
-    for (let i = 0; i < n; ++i) this.addSums(i, unary, i * T);
-    const { e, b, scale } = this;
+    this.addSums();
+    const { T, n, e, b, scale, next, behind } = this;
     b.fill(1, (n - 1) * T, n * T);
     for (let i = n - 2, at = i * T; i >= 0; --i, at -= T) {
       for (let t = 0; t < T; ++t) next[t] = (e[at + T + t] * b[at + T + t]) / scale[i + 1];

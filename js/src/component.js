@@ -83,45 +83,41 @@ export class Component {
     }
     return fixed;
   }
-  // Return a lattice for each chain. columns: tags of earlier components. fixed: see `findFixed`.
-  lattices(doc, columns, fixed) {
-    const { chain, first } = this, n = doc.words.length, { transitions, behindBlanks, S } = chain;
-    const isBlank = (i) => doc.isBlank[i] && fixed[i] === undefined;
-    const unary = chain.split(chain.scores.score(doc, columns, { pooled: first && this.pool(doc, columns) }));
-    return unary.map((own, c) => {
+  // Score the tokens [from, to), and append them to the lattices. columns: tags of earlier components. fixed: see `findFixed`.
+  // isStart, isEnd: whether the first and the last token of `doc` are those of the text.
+  extend(lattices, doc, columns, fixed, { from = 0, to = doc.words.length, isStart = true, isEnd = true } = {}) {
+    const { chain, first, spec: { start, end } } = this, { transitions, behindBlanks, S } = chain, last = doc.words.length - 1;
+    const scores = chain.scores.score(doc, columns, { pooled: first && this.pool(doc, columns), from, to });
+    chain.split(scores).forEach((unary, c) => {
       let edges = null;
-      this.limit(own, 0, true, n === 1);
-      this.limit(own, (n - 1) * S, false, true);
-      if (chain.pairs) ({ unary: own, edges } = this.more.toFirstOrder(chain.plain, own, (u, v, w) => chain.weightOfThree(u, v, w)));
-      for (let i = 0; i < n; ++i) {
-        if (fixed.length) this.restrictFixed(own, i * S, fixed[i], fixed[i - 1]);
-        this.restrict(own, i * S, c, isBlank(i), i === n - 1);
+      if (isStart && from === 0) this.forbid(unary, 0, (t) => start && !start[t]);
+      if (isEnd && to > last) this.forbid(unary, (last - from) * S, (t) => end && !end[t]);
+      if (chain.pairs) ({ unary, edges } = this.more.toFirstOrder(chain.plain, unary, (u, v, w) => chain.weightOfThree(u, v, w)));
+      for (let i = from, at = 0; i < to; ++i, at += S) {
+        const isBlank = doc.isBlank[i] && fixed[i] === undefined, behind = isBlank ? behindBlanks : transitions;
+        if (fixed.length) this.restrictFixed(unary, at, fixed[i], fixed[i - 1]);
+        this.restrict(unary, at, c, isBlank, isEnd && i === last);
+        lattices[c].push(unary, at, edges ? behind.corrected(edges[i]) : behind);
       }
-      const behind = (i) => (isBlank(i) ? behindBlanks : transitions);
-      return chain.lattices[c].fill(own, edges ? (i) => behind(i).corrected(edges[i]) : behind);
     });
   }
-  // Forbid tags that cannot start or end a text.
-  limit(unary, at, isFirst, isLast) {
-    const { start, end } = this.spec;
-    for (let t = 0; this.isSpans && t < this.chain.S; ++t)
-      if ((isFirst && !start[t]) || (isLast && !end[t])) unary[at + t] = -Infinity;
+  forbid(unary, at, isForbidden) {
+    for (let t = 0; t < this.chain.S; ++t) if (isForbidden(t)) unary[at + t] = -Infinity;
   }
   // Forbid all tags but a fixed one, and behind it those that go on with its entity.
   restrictFixed(unary, at, fixed, before) {
-    const { start } = this.spec, isOpen = (t) => fixed === undefined ? t === OUTSIDE || before === undefined || start[t] : t === fixed;
-    for (let t = 0; t < this.chain.S; ++t) if (!isOpen(t)) unary[at + t] = -Infinity;
+    const { start } = this.spec, isOpen = (t) => t === OUTSIDE || before === undefined || start[t];
+    this.forbid(unary, at, (t) => (fixed === undefined ? !isOpen(t) : t !== fixed));
   }
   // Forbid tags that a chain does not have, and those by which a span starts or ends on white space.
   restrict(unary, at, c, isBlank, isLast) {
     if (!this.isSpans || !(isBlank || this.spec.layers)) return;
     const { edge, is_end_open: isEndOpen } = this.spec, isUnused = this.isUnused[c];
-    for (let t = 1; t < this.chain.S; ++t)
-      if (isUnused[t] || (isBlank && (edge[t] || (isLast && isEndOpen)))) unary[at + t] = -Infinity;
+    this.forbid(unary, at, (t) => t !== OUTSIDE && (isUnused[t] || (isBlank && (edge[t] || (isLast && isEndOpen)))));
   }
   pool(doc, columns) {
-    const { scores, transitions, lattices, S } = this.first, unary = this.first.split(scores.score(doc, columns));
-    unary.forEach((own, c) => lattices[c].fill(own, () => transitions).findPosterior());
+    const { scores, lattices, S } = this.first, unary = this.first.split(scores.score(doc, columns));
+    unary.forEach((own, c) => lattices[c].fill(own).findPosterior());
     const posterior = (i, t) => lattices[Math.floor(t / S)].tag(i, t % S);
     const pooled = this.more.poolPosteriors(posterior, this.spec.first, doc, this.chain.scores.characters);
     for (const lattice of lattices) lattice.clear();
@@ -132,7 +128,9 @@ export class Component {
     const { spec, least, name } = this, found = { name, tags: [], spans: [] };
     Object.assign(found, minimum && { candidates: [] }, inside && { inside: [] }, nbest && { nbest: [] });
     if (!doc.words.length) return found;
-    const fixed = this.findFixed(columns), lattices = this.lattices(doc, columns, fixed);
+    const fixed = this.findFixed(columns), { lattices } = this.chain;
+    for (const lattice of lattices) lattice.clear();
+    this.extend(lattices, doc, columns, fixed);
     const tags = spec.decoder === "f" ? null : lattices.map((lattice) => lattice.findBest());
     let posteriors = null; // few texts without spans need them
     const isLikely = probabilities || least.some(Boolean) || spec.layers, hasSpans = tags?.some((own) => own.some(Boolean));

@@ -15,6 +15,7 @@ export class OpenLattice extends Lattice {
     for (const values of [this.best, this.e, this.f]) values.copyWithin(0, count * this.T, this.n * this.T);
     for (const list of [this.behind, this.sums, this.rows]) list.splice(0, count);
     this.n -= count;
+    this.nSummed = Math.max(0, this.nSummed - count);
   }
   // Return the tags of the best path from a token on, as far as all paths agree; when the text has ended, all.
   settle(from, ended) {

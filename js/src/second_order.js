@@ -15,7 +15,7 @@ function logSum(terms) {
 export function toFirstOrder(transitions, unary, weight) {
   const { T, out } = transitions, n = unary.length / T, edges = new Array(n).fill([]), corrected = unary.slice();
   if (n < 2) return { unary, edges };
-  const kept = keepTags(new Lattice(transitions).fill(unary, () => transitions), out);
+  const kept = keepTags(new Lattice(transitions).fill(unary), out);
   const pair = (i, u, t) => (out.w[find(out, u, t)] ?? -Infinity) + unary[i * T + t];
   const logMarginal = pairMarginals(kept, unary, T, pair, weight);
   let beta = kept[n - 1].map(() => 0);

@@ -178,23 +178,14 @@ export class Stream {
   }
   // Score the tokens whose neighbours are known.
   extend() {
-    const { component, tokens, base, scored } = this, { scores, S, transitions, behindBlanks } = component.chain;
-    const length = base + tokens.length, known = this.identified?.known ?? length, to = this.isClosed ? length : known - scores.after;
-    if (to <= scored) return;
-    const words = tokens.map(({ token }) => token.text), part = { from: scored - base, to: to - base };
-    const columns = { ent_type: this.identified && tokens.map(({ type = "" }) => type) };
-    component.chain.split(scores.score({ words }, columns, part)).forEach((unary, c) => {
-      for (let i = scored; i < to; ++i) {
-        const at = (i - scored) * S, { fixed } = tokens[i - base], isLast = this.isClosed && i === length - 1;
-        const isBlank = tokens[i - base].isBlank && fixed === undefined;
-        component.limit(unary, at, i === 0, isLast);
-        if (this.identified) component.restrictFixed(unary, at, fixed, tokens[i - base - 1]?.fixed);
-        component.restrict(unary, at, c, isBlank, isLast);
-        const lattice = this.lattices[c];
-        lattice.push(unary, at, isBlank ? behindBlanks : transitions);
-        if (component.isSpans) lattice.addSums(lattice.n - 1, unary, at);
-      }
-    });
+    const { component, tokens, base, lattices, identified, isClosed } = this, length = base + tokens.length;
+    const to = isClosed ? length : (identified?.known ?? length) - component.chain.scores.after;
+    if (to <= this.scored) return;
+    const doc = { words: tokens.map(({ token }) => token.text), isBlank: tokens.map(({ isBlank }) => isBlank) };
+    const columns = { ent_type: identified && tokens.map(({ type = "" }) => type) };
+    const part = { from: this.scored - base, to: to - base, isStart: base === 0, isEnd: isClosed };
+    component.extend(lattices, doc, columns, identified ? tokens.map(({ fixed }) => fixed) : [], part);
+    if (component.isSpans) for (const lattice of lattices) lattice.addSums();
     this.scored = to;
   }
   // Find the tags that are final: those on which the best paths into all tags of the next token agree.
