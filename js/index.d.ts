@@ -99,7 +99,7 @@ export interface Pipeline {
   readonly meta: Record<string, unknown>;
   /** Promises of each component by name. */
   readonly promises: Record<string, Record<string, unknown>>;
-  annotate(text: string, options?: { probabilities?: boolean; nbest?: number }): Annotation;
+  annotate(text: string, options?: { nbest?: number }): Annotation;
   candidates(text: string, options?: CandidateOptions): Span[];
   redact(text: string, options?: RedactOptions): Redacted;
   stream(options?: CandidateOptions): Promise<Stream>;
@@ -113,6 +113,3 @@ export function load(bytes: ArrayBuffer | Uint8Array): Promise<Pipeline>;
 
 /** Return a text with what the placeholders of `redact` stand for. */
 export function restore(text: string, placeholders: Record<string, string>): string;
-
-/** Return a function from UTF-16 offsets of a text to offsets in code points. */
-export function codePoints(text: string): (offset: number) => number;

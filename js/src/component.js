@@ -124,7 +124,7 @@ export class Component {
     return pooled;
   }
   // Return what a document has. minimum: by label the least probabilities of candidates; null for none.
-  run(doc, columns, { probabilities = true, nbest = 0, minimum = null, inside = false } = {}) {
+  run(doc, columns, { nbest = 0, minimum = null, inside = false } = {}) {
     const { spec, least, name } = this, found = { name, tags: [], spans: [] };
     Object.assign(found, minimum && { candidates: [] }, inside && { inside: [] }, nbest && { nbest: [] });
     if (!doc.words.length) return found;
@@ -132,23 +132,22 @@ export class Component {
     for (const lattice of lattices) lattice.clear();
     this.extend(lattices, doc, columns, fixed);
     const tags = spec.decoder === "f" ? null : lattices.map((lattice) => lattice.findBest());
-    let posteriors = null; // few texts without spans need them
-    const isLikely = probabilities || least.some(Boolean) || spec.layers, hasSpans = tags?.some((own) => own.some(Boolean));
-    if (!tags || minimum || inside || (isLikely && (hasSpans || !this.isSpans)))
-      (posteriors = lattices).forEach((lattice) => lattice.findPosterior());
+    // Few texts without spans need the posterior.
+    if (!tags || minimum || inside || !this.isSpans || tags.some((own) => own.some(Boolean)))
+      for (const lattice of lattices) lattice.findPosterior();
     if (!this.isSpans) {
-      const p = Array.from(tags[0], (t, i) => posteriors?.[0].tag(i, t));
+      const p = Array.from(tags[0], (t, i) => lattices[0].tag(i, t));
       found.tags = Array.from(tags[0], (t, i) => (p[i] < least[t] ? "" : spec.tags[t]));
-      if (probabilities) found.probabilities = p.map((x, i) => this.calibrate(x, tags[0][i], 1));
+      found.probabilities = p.map((x, i) => this.calibrate(x, tags[0][i], 1));
     } else {
-      const likely = (span) => this.probability(posteriors, ...span);
-      const chosen = tags ? this.decode(tags) : this.chooseSpans(posteriors);
+      const likely = (span) => this.probability(lattices, ...span);
+      const chosen = tags ? this.decode(tags) : this.chooseSpans(lattices);
       const kept = chosen.filter((span) => !least[span[2]] || likely(span) >= least[span[2]]);
       const own = kept.filter(([from]) => fixed[from] === undefined);
-      found.spans = own.map((span) => describe(this, doc, ...span, posteriors && this.calibrate(likely(span), span[2], span[1] - span[0])));
+      found.spans = own.map((span) => describe(this, doc, ...span, this.calibrate(likely(span), span[2], span[1] - span[0])));
       if (!spec.layers) found.tags = this.nameTags(doc.words.length, kept);
-      if (minimum) found.candidates = this.candidates(posteriors, minimum).map((span) => describe(this, doc, ...span));
-      if (inside) found.inside = doc.words.map((_, i) => 1 - posteriors.reduce((p, each) => p * each.tag(i, OUTSIDE), 1));
+      if (minimum) found.candidates = this.candidates(lattices, minimum).map((span) => describe(this, doc, ...span));
+      if (inside) found.inside = doc.words.map((_, i) => 1 - lattices.reduce((p, each) => p * each.tag(i, OUTSIDE), 1));
     }
     if (nbest) found.nbest = this.nbest(doc, lattices, nbest);
     for (const lattice of lattices) lattice.clear();
@@ -220,7 +219,7 @@ export class Component {
     return 1 / (1 + Math.exp(-(slopes[k] * (Math.log(q) - Math.log1p(-q)) + intercepts[k])));
   }
   nbest(doc, lattices, count) {
-    lattices[0].findPosterior();
+    lattices[0].addSums();
     return findBest(count, lattices[0]).map(({ tags, p }) => ({
       probability: p,
       tags: Array.from(tags, (t) => this.spec.tags[t]),

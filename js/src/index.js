@@ -7,7 +7,6 @@ import { Folding, STYLES, replaceSpans } from "./redact.js";
 import { Tokenizer } from "./tokenizers.js";
 import { WORD } from "./word_attributes.js";
 
-export { codePoints } from "./characters.js";
 export { ModelError } from "./model_file.js";
 export { restore } from "./redact.js";
 
@@ -71,7 +70,7 @@ class Pipeline {
   }
   // Return tokens and, by component, tags, spans with probabilities, and the n best labelings.
   annotate(text, options = {}) {
-    checkOptions(options, "probabilities", "nbest");
+    checkOptions(options, "nbest");
     const layered = options.nbest && this.components.find(({ spec }) => spec.layers);
     if (layered) throw new RangeError(`${layered.name} has spans that may overlap, which have no n best labelings here`);
     const doc = this.tokenize(text), { starts, ends, spaces } = doc;

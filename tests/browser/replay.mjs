@@ -1,6 +1,7 @@
 // node replay.mjs MODEL GOLDEN: compare with the output of Python. Prints a JSON object: what differs, and by how much.
 import { readFileSync } from "node:fs";
-import { codePoints, load, restore } from "../../js/src/index.js";
+import { codePoints } from "../../js/src/characters.js";
+import { load, restore } from "../../js/src/index.js";
 
 const [model, golden] = process.argv.slice(2);
 const pipeline = await load(readFileSync(model));
