@@ -15,7 +15,8 @@ function multiply(al, ah, bl, bh) {
 
 // Mix a value into a key by the finalizer of splitmix64, as `bcrf::mix`.
 export function mix(keyLow, keyHigh, valueLow, valueHigh) {
-  const low = ((keyLow ^ valueLow) >>> 0) + 0x7f4a7c15, high = ((keyHigh ^ valueHigh) + 0x9e3779b9 + (low > 0xffffffff ? 1 : 0)) | 0;
+  const low = ((keyLow ^ valueLow) >>> 0) + 0x7f4a7c15;
+  const high = ((keyHigh ^ valueHigh) + 0x9e3779b9 + (low > 0xffffffff ? 1 : 0)) | 0;
   multiply(low ^ ((low >>> 30) | (high << 2)), high ^ (high >>> 30), 0x1ce4e5b9, 0xbf58476d);
   multiply(hash[0] ^ ((hash[0] >>> 27) | (hash[1] << 5)), hash[1] ^ (hash[1] >>> 27), 0x133111eb, 0x94d049bb);
   hash[0] ^= (hash[0] >>> 31) | (hash[1] << 1);

@@ -33,9 +33,9 @@ export async function decompress(given) {
     if (size > MOST_RATIO * bytes.length) controller.error();
     else controller.enqueue(part);
   };
-  const parts = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")).pipeThrough(new TransformStream({ transform: count }));
+  const unzipped = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   try {
-    return new Uint8Array(await new Response(parts).arrayBuffer());
+    return new Uint8Array(await new Response(unzipped.pipeThrough(new TransformStream({ transform: count }))).arrayBuffer());
   } catch (error) {
     if (size > MOST_RATIO * bytes.length) throw damaged("its gzipped bytes hold too much");
     throw damaged(`its gzipped bytes cannot be read (${error.message || error.code})`);
@@ -97,7 +97,8 @@ function readSection(type, bytes) {
   if (type !== "float16") return numbers;
   const found = new Float32Array(numbers.length);
   for (let i = 0; i < found.length; ++i) {
-    const exponent = (numbers[i] >> 10) & 31, rest = numbers[i] & 1023, size = exponent ? (1024 + rest) * POWERS[exponent] : rest * POWERS[1];
+    const exponent = (numbers[i] >> 10) & 31, rest = numbers[i] & 1023;
+    const size = exponent ? (1024 + rest) * POWERS[exponent] : rest * POWERS[1];
     found[i] = numbers[i] >> 15 ? -size : size;
   }
   return found;
