@@ -3,8 +3,6 @@
 import { Lattice, Transitions, findBest, pathOf } from "./chain.js";
 import { Scores } from "./scores.js";
 
-const HIGHEST = 1 - 1e-5; // threshold: the posterior of a certain span is 1 up to rounding
-const USUAL = 0.5; // threshold of the decoder for F
 const OUTSIDE = 0; // the tag of no span
 const order = (a, b) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2];
 
@@ -42,37 +40,20 @@ class Chain {
 
 export class Component {
   constructor(spec, file) {
-    const { name, labels, layers, start } = spec, all = labels.map((_, l) => l);
-    Object.assign(this, { name, spec, labels, more: file.more, isSpans: spec.span_tags !== undefined });
+    const { name, labels, spans, start, least, cutoffs, n_states: S } = spec, allowed = spans && file.sections[spec.transitions];
+    Object.assign(this, { name, spec, labels, least, cutoffs, more: file.more, isSpans: spans !== undefined, ...spans });
     this.column = spec.writes.replace("token.", "");
-    const allowed = this.isSpans && file.sections[spec.transitions], S = spec.n_states;
-    const isAllowed = allowed ? (u, t) => allowed[u * S + t] === 1 : undefined;
+    const isAllowed = allowed && ((u, t) => allowed[u * S + t] === 1);
     const closed = spec.is_end_open ? (u, t) => u > 0 && (t === 0 || start[t]) : null;
-    const [first, inside, last, single] = spec.span_tags ?? [];
-    this.tagsOf = { first, inside, last, single };
     this.chain = new Chain(spec.chain, file, spec.temperature, isAllowed, closed, this.tagsOf);
     this.first = spec.first ? new Chain(spec.first.chain, file, 1) : null;
-    const { C } = this.chain;
-    if (this.chain.S !== S || S * C !== spec.tags.length || (allowed && allowed.length !== S * S))
+    if (this.chain.S !== S || S * this.chain.C !== spec.tags.length || (allowed && allowed.length !== S * S))
       throw new RangeError(`the tags of ${name} do not fit its weights`);
-    // The label of each slot of a chain, and the chains and the slot of each label.
-    this.labelOf = layers?.labels ?? [all];
-    this.places = all.map((l) => (layers ? { chains: layers.chains[l].filter((c) => c >= 0), slot: layers.slots[l] }
-      : { chains: [0], slot: l }));
-    this.groups = layers?.groups ?? all.map(() => 0);
-    this.depths = layers?.depths ?? [1];
-    this.most = Math.max(1, ...this.places.map(({ chains }) => chains.length));
-    if (this.isSpans) {
-      const perLabel = (S - 1) / first.length;
-      this.slotOf = Array.from({ length: S }, (_, t) => Math.floor((t - 1) / perLabel));
-      this.isUnused = this.labelOf.map((own) => this.slotOf.map((slot) => own[slot] < 0));
-    }
-    // The least probability of a prediction by label, 0 for any.
-    const byName = (label) => (typeof spec.threshold === "number" ? spec.threshold : spec.threshold[label] ?? 0);
-    const thresholds = labels.map(byName);
-    this.cutoffs = thresholds.map((x) => Math.min(x || USUAL, HIGHEST)); // of the decoder for F
-    const promised = spec.control?.promise === "precision" ? byLabel(spec.control, labels) : [];
-    this.least = thresholds.map((x, l) => Math.min(promised[l] ?? (spec.decoder === "f" ? 0 : x), HIGHEST));
+    if (!spans) return;
+    this.most = Math.max(...this.places.map(({ chains }) => chains.length)); // layers of a label
+    const perLabel = (S - 1) / this.tagsOf.first.length;
+    this.slotOf = Array.from({ length: S }, (_, t) => Math.floor((t - 1) / perLabel));
+    this.isUnused = this.labelOf.map((own) => this.slotOf.map((slot) => own[slot] < 0));
   }
   // Return the tags of the tokens of earlier entities, which stay, undefined for the other tokens.
   findFixed({ entities = [] }) {
@@ -111,7 +92,7 @@ export class Component {
   }
   // Forbid tags that a chain does not have, and those by which a span starts or ends on white space.
   restrict(unary, at, c, isBlank, isLast) {
-    if (!this.isSpans || !(isBlank || this.spec.layers)) return;
+    if (!this.isSpans || !(isBlank || this.spec.layered)) return;
     const { edge, is_end_open: isEndOpen } = this.spec, isUnused = this.isUnused[c];
     this.forbid(unary, at, (t) => t !== OUTSIDE && (isUnused[t] || (isBlank && (edge[t] || (isLast && isEndOpen)))));
   }
@@ -145,7 +126,7 @@ export class Component {
       const kept = chosen.filter((span) => !least[span[2]] || likely(span) >= least[span[2]]);
       const own = kept.filter(([from]) => fixed[from] === undefined);
       found.spans = own.map((span) => describe(this, doc, ...span, this.calibrate(likely(span), span[2], span[1] - span[0])));
-      if (!spec.layers) found.tags = this.nameTags(doc.words.length, kept);
+      if (!spec.layered) found.tags = this.nameTags(doc.words.length, kept);
       if (minimum) found.candidates = this.candidates(lattices, minimum).map((span) => describe(this, doc, ...span));
       if (inside) found.inside = doc.words.map((_, i) => 1 - lattices.reduce((p, each) => p * each.tag(i, OUTSIDE), 1));
     }
@@ -202,7 +183,7 @@ export class Component {
   }
   // The decoder for F: the spans with the largest sum of probability - threshold.
   chooseSpans(posteriors) {
-    const { cutoffs } = this, lowest = Math.min(HIGHEST, ...cutoffs), chosen = [];
+    const { cutoffs } = this, lowest = Math.min(...cutoffs), chosen = [];
     const spans = this.candidates(posteriors, cutoffs.map(() => lowest));
     this.depths.forEach((depth, group) => {
       const own = spans.filter(([, , label]) => this.groups[label] === group);
@@ -235,10 +216,4 @@ export function describe({ labels }, { starts, ends, text, point }, from, to, la
     label: labels[label], start, end, text: text.slice(start, end), points: [point(start), point(end)], tokens: [from, to],
     ...(typeof probability === "number" && { probability }),
   };
-}
-
-// Return the threshold of each label, undefined without one.
-export function byLabel({ labels, thresholds }, names) {
-  const known = new Map(labels.map((label, i) => [label, thresholds[i]]));
-  return names.map((name) => known.get(name));
 }

@@ -1,7 +1,7 @@
 // Trained chains of spacy-bcrf in a browser, a worker or Node. No dependency, no network, no eval.
 
 import { checkText, codePoints } from "./characters.js";
-import { Component, byLabel } from "./component.js";
+import { Component } from "./component.js";
 import { ModelFile, decompress, guarded } from "./model_file.js";
 import { Folding, STYLES, replaceSpans } from "./redact.js";
 import { Tokenizer } from "./tokenizers.js";
@@ -71,7 +71,7 @@ class Pipeline {
   // Return tokens and, by component, tags, spans with probabilities, and the n best labelings.
   annotate(text, options = {}) {
     checkOptions(options, "nbest");
-    const layered = options.nbest && this.components.find(({ spec }) => spec.layers);
+    const layered = options.nbest && this.components.find(({ spec }) => spec.layered);
     if (layered) throw new RangeError(`${layered.name} has spans that may overlap, which have no n best labelings here`);
     const doc = this.tokenize(text), { starts, ends, spaces } = doc;
     const tokens = doc.words.map((word, i) => ({ text: word, start: starts[i], end: ends[i], blank: spaces[i] }));
@@ -92,7 +92,7 @@ class Pipeline {
       return labels.map(() => threshold);
     }
     const known = this.promises[name] ?? {}, control = promise === undefined ? spec.control : known[promise];
-    if (control?.promise === "recall") return byLabel(control, labels).map((x) => x ?? Infinity);
+    if (control?.promise === "recall") return labels.map((label) => control.thresholds[control.labels.indexOf(label)] ?? Infinity);
     const names = Object.keys(known).filter((each) => known[each].promise === "recall").join(", ");
     const what = promise === undefined ? "no promise of recall" : `no promise of recall ${promise}`;
     throw new RangeError(`${name} has ${what}; give threshold${names && `, or promise: ${names}`}`);

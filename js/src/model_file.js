@@ -2,7 +2,7 @@
 
 import { Characters } from "./characters.js";
 
-const MAGIC = "BCRF\r\n\x1a\n", VERSION = 2, START = 24;
+const MAGIC = "BCRF\r\n\x1a\n", VERSION = 3, START = 24;
 const MOST_RATIO = 200; // of the sizes of a file and of its gzipped bytes
 const POWERS = Array.from({ length: 32 }, (_, exponent) => 2 ** (exponent - 25));
 // The types of sections: bytes of a number, and the array that reads them.

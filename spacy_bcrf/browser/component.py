@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from bcrf.chain import CRF
+from spacy_bcrf.layers.decoding import F
 from spacy_bcrf.layers.linear_chain import is_chain_alone, sparse_chain
 from spacy_bcrf.layers.model_taggers import find_taggers
+from spacy_bcrf.pipeline.apply_thresholds import precision_thresholds
 from spacy_bcrf.pipeline.codecs import Codec
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.pipeline.span_decoder import HIGHEST, find_thresholds
 from spacy_bcrf.sparse import doc_attributes, gazetteers, two_pass, word_attributes
 from spacy_bcrf.sparse.model import SparseChain
 
@@ -44,14 +47,20 @@ def describe_component(
         raise ValueError(f"[{pipe.name}] cannot run in a browser: {error}") from None
     codec, settings = pipe.codec, pipe.settings_as_json()
     settings["control"] = shorten_promise(settings["control"])
-    kept = ("temperature", "calibration", "threshold", "control", "decoder")
+    of_labels = pipe.name, codec.labels
+    least = precision_thresholds(
+        *of_labels, pipe.control, 0 if pipe.decoder == F else pipe.threshold
+    )
     found = {
         "name": pipe.name,
         "writes": codec.what,
         "labels": list(codec.labels),
         "tags": codec.tags,
         "n_states": codec.n_tags,
-        **{key: settings[key] for key in kept},
+        **{key: settings[key] for key in ("temperature", "calibration", "control", "decoder")},
+        # The least probability of a prediction by label, and the thresholds of the decoder for F.
+        "least": least.clip(max=HIGHEST).tolist(),
+        "cutoffs": find_thresholds(*of_labels, pipe.threshold).tolist(),
         "chain": described,
         **_describe_spans(codec, sections),
     }
@@ -94,20 +103,30 @@ def _describe_spans(codec: Codec, sections: Sections) -> dict[str, Any]:
     if codec.spans is None:
         return {}
     entities, layered = codec.spans.entities, codec.layered
-    found: dict[str, Any] = {
+    groups, depths = codec.spans.find_groups()
+    slots = np.arange(len(codec.labels))
+    labels, chains = slots[None], np.zeros((len(slots), 1), dtype="int64")
+    if layered:
+        labels, chains, slots = (getattr(layered.layers, x) for x in ("labels", "chains", "slots"))
+    return {
         "transitions": sections.add(entities.transitions.astype("uint8")),
         "start": entities.may_start.astype(int).tolist(),
         "end": entities.constraints.end.astype(int).tolist(),
         "edge": entities.is_edge.astype(int).tolist(),
         "is_end_open": entities.is_end_open,
-        "span_tags": [tags.tolist() for tags in codec.spans.tags],
+        "layered": layered is not None,
+        "spans": {
+            "tagsOf": {key: tags.tolist() for key, tags in codec.spans.tags._asdict().items()},
+            # The label of each slot of a chain, -1 for none; the chains and the slot of each label.
+            "labelOf": labels.tolist(),
+            "places": [
+                {"chains": own[own >= 0].tolist(), "slot": int(slot)}
+                for own, slot in zip(chains, slots, strict=True)
+            ],
+            "groups": groups.tolist(),
+            "depths": depths.tolist(),
+        },
     }
-    if layered:
-        groups, depths = layered.find_groups()
-        of_layers = {name: getattr(layered.layers, name) for name in ("labels", "chains", "slots")}
-        parts = {**of_layers, "groups": groups, "depths": depths}
-        found["layers"] = {name: array.tolist() for name, array in parts.items()}
-    return found
 
 
 def _describe_chain(chain: SparseChain, sections: Sections, written: list[str]) -> dict[str, Any]:

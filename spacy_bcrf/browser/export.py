@@ -31,7 +31,7 @@ from .sections import Sections
 from .tokenizer import describe_tokenizer
 
 MAGIC = b"BCRF\r\n\x1a\n"
-VERSION = LEAST_READER = 2
+VERSION = LEAST_READER = 3
 META = ("lang", "name", "version", "description", "license", "author", "url", "notes")
 """What the file has of `nlp.meta`."""
 

@@ -19,11 +19,11 @@ for (const line of readFileSync(golden, "utf8").trimEnd().split("\n")) {
   ++texts;
   if (!compare("tokens", text, tokens, found.tokens.map((t) => [t.text, point(t.start), t.blank]))) continue;
   for (const [name, wanted] of Object.entries(components)) {
-    const { chain, spec: { control, layers } } = pipeline.components.find((each) => each.name === name);
+    const { chain, spec: { control, layered } } = pipeline.components.find((each) => each.name === name);
     const own = control?.promise === "recall" ? pipeline.candidates(text, { pipe: name }) : [];
     if (wanted.tags && compare(`${name} tags`, text, wanted.tags, found.components[name].tags))
       measure(wanted.probabilities, found.components[name].probabilities);
-    if (tokens.length && tokens.length < 3 && chain && !layers) {
+    if (tokens.length && tokens.length < 3 && chain && !layered) {
       const { nbest } = pipeline.annotate(text, { nbest: 1e4 }).components[name], sum = nbest.reduce((x, each) => x + each.probability, 0);
       compare(`${name} sum of all labelings`, text, 1, Math.round(1e6 * sum) / 1e6);
     }
