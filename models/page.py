@@ -26,8 +26,8 @@ In a clone, `make models` builds their wheels into `dist` from public corpora.
 a folder instead of a download. Install a wheel beside spacy-bcrf. A pipeline warns on loading if it
 needs other versions than the installed ones. The card in the wheel, its README.md, has the scores
 by label, the promises and the sources. F of another processor or build can differ within the
-interval. The scores of `es_bcrf_clinical` are from dev. Speeds: one thread of an AMD EPYC, but
-`en_bcrf_web` on an older machine.
+interval. The scores of `es_bcrf_clinical` are from dev. Speeds: one thread of an AMD EPYC
+(`en_bcrf_web`: an older machine).
 """
 HEADER = ("pipeline", "F on test", "calibration error", "words/s", "MB", "licence")
 
