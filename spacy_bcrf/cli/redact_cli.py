@@ -27,6 +27,7 @@ from .paths import check_output_file, print_note, print_notes, write_json_lines,
 from .pieces import read_key, read_pieces, write_piece
 
 if TYPE_CHECKING:
+    from spacy_bcrf.pipeline.settings import Control
     from spacy_bcrf.privacy.redact import Redacted
     from spacy_bcrf.privacy.vault import OpenVault
 
@@ -173,8 +174,8 @@ def _redact_files(
     from spacy_bcrf.promises.control import ASSUMPTION
 
     counts, failures = redact_files(model, texts, output, pipe=pipe, report=print_note, **options)
-    _show_counts(counts, output)
-    threshold = options["threshold"]
+    threshold, promise = options["threshold"], options["promise"]
+    _show_counts(counts, output, _name_rule(threshold, promise))
     print_notes([ASSUMPTION] * (threshold is None))
     if failures:
         print_notes(f"text {one.id}: {one.reason}. It is not written" for one in failures[:SHOWN])
@@ -182,7 +183,8 @@ def _redact_files(
         raise typer.Exit(FAILED_DOCUMENTS)
     gold = output.with_name(f"gold-{output.stem}.jsonl")
     gold_run = "redact", model, "GOLD.spacy", "--output", gold
-    return spacy_command("bcrf", *gold_run, report="leaks.html", threshold=threshold, pipe=pipe)
+    chosen = {"threshold": threshold, "promise": promise, "pipe": pipe}
+    return spacy_command("bcrf", *gold_run, report="leaks.html", **chosen)
 
 
 def _redact_gold(
@@ -220,9 +222,10 @@ def _redact_gold(
         counts.update(one.counts())
     records = ({"id": i, **one.to_json(opened.vault)} for i, one in enumerate(redacted))
     write_json_lines(output, records)
-    _show_counts(counts, output)
-    title = f"Leaks in {corpus}: {name} of {model}"
-    _write_leaks(nlp, name, gold, redacted, report, title, has_promise=threshold is None)
+    rule = _name_rule(threshold, chosen["promise"])
+    _show_counts(counts, output, rule)
+    title = f"Leaks in {corpus}: {name} of {model}, {rule}"
+    _write_leaks(nlp, name, gold, redacted, report, title, found)
     print_notes(note_trained(nlp, gold, str(corpus)))
     if threshold is None:
         print_notes(note_kinds(nlp, name, chosen["promise"], [doc.text for doc in gold]))
@@ -230,10 +233,16 @@ def _redact_gold(
     return f"open {report}"
 
 
-def _show_counts(n: Counter[str], output: Path) -> None:
+def _name_rule(threshold: float | None, promise: str | None) -> str:
+    if threshold is not None:
+        return f"threshold {threshold:g}"
+    return "default promise" if promise is None else f"promise {promise!r}"
+
+
+def _show_counts(n: Counter[str], output: Path, rule: str) -> None:
     """Print counts, and notes about found strings that stay and a large replaced share."""
     spans = counted(n["spans"], "replacement")
-    typer.echo(f"{counted(n['texts'], 'text')} with {spans} written to {output}")
+    typer.echo(f"{counted(n['texts'], 'text')} with {spans} written to {output}: {rule}")
     left = (
         f"found strings still stand at {counted(n['left'], 'place')}: where they are improbable, "
         "and in fields, names and markup that stay"
@@ -251,7 +260,7 @@ def _write_leaks(
     redacted: Sequence[Redacted],
     report: Path,
     title: str,
-    has_promise: bool,
+    promise: Control,
 ) -> None:
     """Measure the leaks of gold spans and the reached recall, write them and print them.
 
@@ -269,9 +278,9 @@ def _write_leaks(
     gold, redacted = [gold[i] for i in first], [redacted[i] for i in first]
     leaks = measure_leaks(gold, redacted, spans_key=labeler.codec.settings.get("spans_key"))
     examples = make_examples(nlp, name, gold)
-    promises = measure_promises(labeler, examples) if has_promise else []
+    promises = measure_promises(labeler, examples, promise)
     reached = list(map(show_reached, promises))
-    print_notes(note_fitted(labeler, gold) if promises else ())
+    print_notes(note_fitted(promise, gold))
     page = partial(render, "redaction.html", title=title, report=leaks, reached=reached)
     write_report(report, {".html": page}, {**leaks.to_json(), "promises": promises})
     typer.echo("\n".join([*leaks.lines(), *reached, f"{report}: {leaks!r}"]))

@@ -119,7 +119,7 @@ def report(
     one = evaluate(codec, references, with_posteriors, predicted, labels)
     texts = [doc.text for doc in references]
     notes += describe_labels(who, gold_labels - {*labeler.labels, *shown})
-    notes += note_fitted(labeler, references) if promises else []
+    notes += note_fitted(labeler.control, references) if promises else []
     notes += [*_note_examples(examples, codec, model, corpus), *note_left_out(one.n_left_out, who)]
     values: dict[str, Any] = {
         "model": model,

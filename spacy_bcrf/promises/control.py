@@ -173,13 +173,16 @@ def control(
     return Controlled(name, kind, kept, len(examples), n_candidates, loss, notes)
 
 
-def measure_promises(labeler: Any, examples: Sequence[Example]) -> list[dict[str, Any]]:
+def measure_promises(
+    labeler: Any, examples: Sequence[Example], promise: Control | None = None
+) -> list[dict[str, Any]]:
     """Return the promises of a component and what gold documents reach, as JSON values.
 
+    promise: by default its own.
     `low` and `high` bound the reached value with confidence 95%: they are exact for promises a
     document, else from the test that grants promises. All are None without a unit.
     """
-    promise = labeler.control
+    promise = promise or labeler.control
     if promise is None or not promise.values:
         return []
     loss = Loss(promise.unit, promise.max_units, promise.covered)

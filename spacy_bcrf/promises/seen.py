@@ -11,6 +11,7 @@ from spacy.vocab import Vocab
 from spacy_bcrf.loading import find_reader
 from spacy_bcrf.pipeline.held_out import hash_all
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.pipeline.settings import Control
 from spacy_bcrf.readers.doc_files import read_docs
 
 
@@ -68,9 +69,9 @@ def note_left_out(n: int, who: str) -> list[str]:
     return [f"{n:,} predictions of {who} are left out: {why}"] if n else []
 
 
-def note_fitted(labeler: SequenceLabeler, gold: Sequence[Doc]) -> list[str]:
-    """Return a note if gold documents gave the component its promise."""
-    share = share_seen(labeler.control.fitted_on, gold) if labeler.control is not None else 0
+def note_fitted(promise: Control | None, gold: Sequence[Doc]) -> list[str]:
+    """Return a note if gold documents gave a component its promise."""
+    share = share_seen(promise.fitted_on, gold) if promise is not None else 0
     what = f"{100 * share:.0f}% of the documents that `control` was fitted on"
     return [f"{what} are among these: what they reach is too good"] if share else []
 

@@ -167,8 +167,30 @@ def test_the_leakage_report_has_promised_and_reached_recall(folder):
     assert line in result.stdout
     redact(*args, "leaks.html")
     assert f"<p>{line}" in (folder / "leaks.html").read_text(encoding="utf8")
-    redact(*args, "other.json", "--threshold", "0.5")
+    result = redact(*args, "other.json", "--threshold", "0.5")
+    assert "written to out.jsonl: threshold 0.5\n" in result.stdout
     assert json.loads((folder / "other.json").read_text())["promises"] == []
+
+
+def test_the_leakage_report_judges_the_chosen_promise(folder):
+    control("model", "many.spacy", *PIPE, "--recall", "0.8", "-o", "safe")
+    nlp = spacy.load("safe")
+    promise = asdict(nlp.get_pipe("ner").control)
+    promise |= {"values": (0.6, 0.6), "thresholds": (1.0, 1.0), "fitted_on": ()}
+    nlp.meta["promises"] = {"ner": {"chats": srsly.json_loads(srsly.json_dumps(promise))}}
+    nlp.to_disk("shipped")
+    args = (*PIPE, "-o", "out.jsonl", "--promise", "chats")
+    result = redact("shipped", "dev.spacy", *args, "--report", "leaks.json")
+    (row,) = json.loads((folder / "leaks.json").read_text())["promises"]
+    assert (row["promise"], row["reached"]) == ("recall 0.6", 0)
+    assert "LOC, PERSON: recall 0.6 promised, 0.000 reached" in result.stdout
+    assert "that `control` was fitted on" not in result.stderr
+    redact("shipped", "dev.spacy", *args, "--report", "leaks.html")
+    page = (folder / "leaks.html").read_text(encoding="utf8")
+    assert "ner of shipped, promise" in page and "<p>LOC, PERSON: recall 0.6" in page
+    result = redact("shipped", "new.txt", *args)
+    assert "written to out.jsonl: promise 'chats'\n" in result.stdout
+    assert result.step.endswith("--promise chats --pipe ner")
 
 
 def test_the_only_component_with_a_promise_is_taken(folder):

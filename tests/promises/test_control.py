@@ -279,8 +279,8 @@ def test_documents_of_the_calibration_are_refused(nlp, ner):
         ner.calibrated_on = (*hash_texts(docs[:4]), *(f"{i:016x}" for i in range(28)))
         found = control(nlp, docs, "bcrf_ner", recall=0.5)
         assert "about 12% of the documents that the temperature" in found.notes[0]
-        assert note_fitted(ner, docs[:0]) == []
-        (note,) = note_fitted(ner, docs)
+        assert note_fitted(ner.control, docs[:0]) == []
+        (note,) = note_fitted(ner.control, docs)
         assert note.startswith("100% of the documents that `control` was fitted on are among these")
     finally:
         ner.calibrated_on, ner.control = (), None
