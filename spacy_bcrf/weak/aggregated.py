@@ -80,11 +80,16 @@ def summarize(
 ) -> Aggregated:
     """Return the result of all shards. unmatched, n_reused: see `VoteShards`."""
     names, model = [source.name for source in judge.sources], judge.merger.model
-    figures = {}
+    figures, n_proposers = {}, judge.proposed.sum(axis=0)
+    # Only gold tells the recall of a source that alone proposes a label.
+    is_told = np.stack((np.ones_like(n_proposers), n_proposers != 1)).astype(bool)
     for s, name in enumerate(names):
         values = np.stack((judge.sums, judge.guessed, judge.true))[:, :, s]
         figures[name] = [
-            Figures(label, *(estimate_share(n, *values[:, i, k]) for i, n in enumerate(TELLS)))
+            Figures(
+                label,
+                *(estimate_share(n, *values[:, i, k], is_told[i, k]) for i, n in enumerate(TELLS)),
+            )
             for k, label in enumerate(judge.labels)
         ]
     n_spans = judge.sums[0, :, :, 0].sum(axis=1)
@@ -119,10 +124,17 @@ def summarize(
     notes += _note_unconfirmed(names, judge)
     if judge.tells[:-1].sum() == 1:
         notes.append("only one source votes: nothing tells how precise it is")
+    else:
+        has_gold = judge.true[1, :, :, 0].any(axis=0)
+        notes += [
+            f"{judge.labels[k]}: only one source proposes it: nothing tells its recall, and little "
+            "its precision"
+            for k in np.flatnonzero((n_proposers == 1) & ~has_gold).tolist()
+        ]
     notes += [
         f"{label}: no source proposes it"
-        for label, is_proposed in zip(judge.labels, judge.proposed, strict=True)
-        if not is_proposed
+        for label, n in zip(judge.labels, n_proposers, strict=True)
+        if not n
     ]
     return Aggregated(
         judge.n_docs,

@@ -43,16 +43,17 @@ def estimate_share(
     found: NDArray[np.float64],
     guessed: NDArray[np.float64],
     true: NDArray[np.float64],
+    is_told: bool = True,
 ) -> Share:
     """Return an estimated share with its interval. See `Judge`.
 
     tells: see `TELLS`. guessed, true: the estimate on gold documents, and their truth. It corrects
     the estimate by its mean error there (Angelopoulos et al. 2023, "Prediction-powered inference"),
-    less of it for few.
+    less of it for few. is_told: whether other sources tell the share; gold always does.
     """
     n, right = found.tolist()
     n_gold, exact = float(true[0]), float(true[1] / true[0]) if true[0] else None
-    if n < 1e-6:
+    if n < 1e-6 or not (is_told or n_gold):
         return Share(n, None, None, None, exact)
     p, m, z = min(1.0, right / n), min(n, n_gold + tells), 1.96
     if exact is not None:

@@ -56,8 +56,9 @@ class Judge:
         self.confirmed = np.zeros((s - 1, 2), dtype="int64")
         # By name: entities, those that the result has too, and by gold: right, found, all.
         self.baselines: dict[str, NDArray[np.int64]] = defaultdict(lambda: np.zeros(5, "int64"))
-        # Which labels a source proposes, and which sources tell something.
-        self.proposed, self.tells = np.zeros(n_labels, dtype=bool), np.zeros(s, dtype=bool)
+        # Which labels a group of copies proposes, and which sources tell something.
+        self.proposed = np.zeros((len(merger.groups.members), n_labels), dtype=bool)
+        self.tells = np.zeros(s, dtype=bool)
         self.conflicts: list[dict[str, Any]] = []
         self.unsure: list[dict[str, Any]] = []
         if gold is not None:
@@ -96,8 +97,8 @@ class Judge:
         self.left_out += shard.left_out
         told = np.array(list(map(_find_told, votes)))
         self.tells |= np.any(told, axis=1)
-        for of_source in votes:
-            self.proposed |= of_source.means[of_source.symbols].any(axis=0)
+        for group, of_source in zip(self.merger.groups.of_source, votes, strict=False):
+            self.proposed[group] |= of_source.means[of_source.symbols].any(axis=0)
         silent = SILENT * np.sum([of_source.looked for of_source in shard.votes], axis=0)
         return np.where(told.any(axis=0), 1.0, silent.clip(max=1)), tags, chain
 

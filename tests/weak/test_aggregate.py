@@ -28,6 +28,7 @@ def make_docs():
 
 
 SOURCES = [Source(name, read_groups(name)) for name in ("one", "two")]
+ALONE = "only one source proposes it: nothing tells its recall, and little its precision"
 
 
 def test_a_conflict_names_its_document(tmp_path):
@@ -65,6 +66,22 @@ def test_the_interval_of_recall_has_room_for_entities_that_no_source_finds(tmp_p
     (one,) = aggregate(make_docs() * 100, SOURCES, ["A"], tmp_path).figures["one"]
     assert one.recall.value == pytest.approx(one.precision.value, abs=0.03)
     assert one.recall.low < 0.5 < one.precision.low
+
+
+def test_only_gold_tells_the_recall_of_a_label_that_one_source_proposes(tmp_path):
+    """Once, it was 1.000."""
+    docs = make_docs()
+    sources = [SOURCES[0], Source("other", propose((3, 4, "B", 1.0)))]
+    found = aggregate(docs, sources, ["A", "B"], tmp_path)
+    assert found.notes == [f"A: {ALONE}", f"B: {ALONE}"]
+    assert [row[-1] for row in found.rows()] == ["recall", "-", "-"]
+    gold = [doc.copy() for doc in docs]
+    for doc in gold:
+        doc.set_ents([Span(doc, 0, 1, "A"), *doc.spans["one"]])
+    known = aggregate(docs, sources, ["A", "B"], tmp_path, gold=gold)
+    assert known.notes == [f"B: {ALONE}"]
+    assert known.figures["one"][0].recall.value < 0.9
+    assert known.figures["other"][1].recall.value is None
 
 
 def test_gold_without_the_labels_is_an_error(tmp_path):
@@ -152,7 +169,7 @@ def test_spans_with_equal_bounds_are_one_vote_for_alternatives(tmp_path):
     found = [
         aggregate(docs, sources, ["A", "B"], tmp_path, shard_size=size) for size in (1, 3, 100)
     ]
-    assert found[0].n_entities["B"] >= 4 and found[0].notes == []
+    assert found[0].n_entities["B"] >= 4 and found[0].notes == [f"A: {ALONE}"]
     # A symbol has the same number in all shards.
     one, other = (found[i].figures["coarse"][1].precision.value for i in (0, 2))
     assert one == pytest.approx(other)
@@ -207,7 +224,8 @@ def test_denial_removes_spans(tmp_path):
 
 def test_notes_of_a_source_that_denies(tmp_path):
     sources = [SOURCES[0], Source("z", propose(), denies=True)]
-    assert aggregate(make_docs(), sources, ["A"], tmp_path).notes == ["z: no span, it denies"]
+    notes = aggregate(make_docs(), sources, ["A"], tmp_path).notes
+    assert notes == ["z: no span, it denies", f"A: {ALONE}"]
 
 
 @pytest.mark.parametrize(
