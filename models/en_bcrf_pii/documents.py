@@ -22,7 +22,9 @@ from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.pipeline.identifier_recognizer import set_identifiers
 from spacy_bcrf.privacy.documents import read_document
 
-DEV, STRANGERS = (Path(__file__).with_name(name) for name in ("dev.txt", "strangers.txt"))
+DEV, STRANGERS, UNSEEN = (
+    Path(__file__).with_name(f"{name}.txt") for name in ("dev", "strangers", "unseen")
+)
 OURS = {"PLACE": "GPE", "DATE": "DATE_TIME", "OTHER": "MISC"}
 """Our labels for those of authors who had not seen ours."""
 _MARKUP = re.compile(r"⟦([A-Z_]*)\|([^⟧]*)⟧")

@@ -3,7 +3,7 @@
     python -m models.en_bcrf_pii.leaks MODEL [DOCUMENTS...] [--threshold P] [--presidio]
 
 With --presidio, MODEL is the spaCy pipeline that Presidio reads, and its analyzer judges alone.
-DOCUMENTS: files as dev.txt, by default dev.txt, or of JSON lines, whose spans with the `identifier`
+DOCUMENTS: files as unseen.txt, by default this, or of JSON lines, whose spans with the `identifier`
 NO_MASK are none. A span is wholly left if no letter or digit of it is replaced.
 """
 
@@ -18,13 +18,13 @@ import spacy
 from bcrf.io.extras import require
 from spacy_bcrf.privacy.redact import Region, redact
 
-from .documents import DEV, Document, read_json_lines, read_markup
+from .documents import UNSEEN, Document, read_json_lines, read_markup
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", help="name or folder of the pipeline")
-    parser.add_argument("documents", nargs="*", type=Path, default=[DEV])
+    parser.add_argument("documents", nargs="*", type=Path, default=[UNSEEN])
     parser.add_argument("--threshold", type=float, help="least probability (default: promise's)")
     parser.add_argument("--show", action="store_true", help="print leaks and replaced text")
     parser.add_argument("--presidio", action="store_true", help="measure Presidio's analyzer")

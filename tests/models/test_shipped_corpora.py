@@ -15,8 +15,8 @@ from models.en_bcrf_pii import leaks
 from models.en_bcrf_pii import values as pii
 from models.en_bcrf_pii import web as web_of_pii
 from models.en_bcrf_pii.documents import (
-    DEV,
     STRANGERS,
+    UNSEEN,
     Document,
     make_doc,
     parse_markup,
@@ -135,7 +135,7 @@ def test_the_markup_of_a_document():
     assert (len(own), sum(len(one.spans) for one in own)) == (40, 364)
     others = list(read_markup(STRANGERS))
     assert (len(others), sum(len(one.spans) for one in others)) == (44, 737)
-    unseen = list(read_markup(DEV.with_name("unseen.txt")))
+    unseen = list(read_markup(UNSEEN))
     assert (len(unseen), sum(len(one.spans) for one in unseen)) == (20, 251)
     assert {label for one in unseen for *_, label in one.spans} >= {"GPE", "DATE_TIME"}
 
