@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spacy_bcrf.pipeline.calibration import expected_error, measure_reliability
 
 from .evaluation import CORRECT, MEASURES, OUTCOMES, OVERLAPS, Evaluation, Place, SpanCounts, score
-from .resampling import bootstrap_scores, percentile_interval, randomization_test
+from .resampling import bootstrap_scores, has_interval, percentile_interval, randomization_test
 
 SCORES = ("precision", "recall", "f")
 N_EXAMPLES = 3
@@ -71,7 +71,7 @@ def compare(
     bounds = np.full((2, *values.shape), np.nan)
     if len(texts) > 1:
         samples = np.subtract(*(bootstrap_scores(x, n, seed) for x in counts))
-        bounds = percentile_interval(samples)
+        bounds = np.where(has_interval(*counts), percentile_interval(samples), np.nan)
         p_values = randomization_test(*counts, n, seed)
     rows = np.stack([values, *bounds, p_values], axis=1)
     differences = [
@@ -107,9 +107,8 @@ def _score_rows(
     labels: Sequence[str | None], counts: SpanCounts, n: int, seed: int
 ) -> list[dict[str, Any]]:
     values = score(counts.sum(axis=0))
-    bounds = np.full((2, *values.shape), np.nan)
-    if len(counts) > 1:
-        bounds = percentile_interval(bootstrap_scores(counts, n, seed))
+    samples = bootstrap_scores(counts, n, seed)
+    bounds = np.where(has_interval(counts), percentile_interval(samples), np.nan)
     rows = np.stack([values, *bounds], axis=1)
     totals = counts[..., :2].sum(axis=0).astype(int)
     return [

@@ -40,6 +40,16 @@ def percentile_interval(samples: NDArray, level: float = 0.95) -> NDArray[np.flo
     return bounds
 
 
+def has_interval(*counts: SpanCounts) -> NDArray[np.bool_]:
+    """Return a mask (L, 3) of the scores that are of spans of at least two documents.
+
+    counts: (D, L, 4) of pipelines on the same documents. Each sample of one document is the same.
+    """
+    gold, predicted = np.moveaxis(np.sum(counts, axis=0)[..., :2] > 0, -1, 0)
+    is_some: NDArray = np.stack((predicted, gold, gold | predicted), axis=-1)
+    return is_some.sum(axis=0) > 1
+
+
 def randomization_test(
     one: SpanCounts, other: SpanCounts, n: int = 2000, seed: int = 0
 ) -> NDArray[np.float64]:

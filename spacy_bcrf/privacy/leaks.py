@@ -22,7 +22,7 @@ class Leak(NamedTuple):
     """What redaction leaves of a label. label: None for all.
 
     spans, characters, documents: (left, all, low, high), where low and high bound the share with
-    confidence 95%, NaN without any. A gold span is left if one of its characters is, other than
+    confidence 95%, NaN if unknown. A gold span is left if one of its characters is, other than
     blanks and punctuation. A document with gold spans is left if one is, or a found string.
     strings: the number of places in the output where a found string still stands.
     """
@@ -63,7 +63,8 @@ def _show(share: tuple[int, int, float, float]) -> str:
     left, n, low, high = share
     if not n:
         return "none annotated"
-    return f"{left:,} of {n:,} ({100 * low:.1f} to {100 * high:.1f}%)"
+    interval = f" ({100 * low:.1f} to {100 * high:.1f}%)"
+    return f"{left:,} of {n:,}{interval * (not math.isnan(low))}"
 
 
 def measure_leaks(
@@ -114,8 +115,10 @@ def measure_leaks(
             some = samples[:, k, at + 1] > 0
             bounds = exact
             if 0 < left < total:
-                found = samples[some, k, at] / samples[some, k, at + 1]
-                bounds = tuple(np.percentile(found, (2.5, 97.5)).tolist())
+                bounds = math.nan, math.nan
+                if with_spans.sum() > 1:  # samples of one document are the same
+                    found = samples[some, k, at] / samples[some, k, at + 1]
+                    bounds = tuple(np.percentile(found, (2.5, 97.5)).tolist())
             shares.append((left, total, *bounds))
         of_spans, of_characters = shares
         documents = _count_documents(with_spans & (with_left | (strings[:, k] > 0)), with_spans)

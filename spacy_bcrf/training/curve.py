@@ -1,5 +1,6 @@
 """`curve`: F against the number of training documents, and what more would bring."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +30,7 @@ FLAT = 0.005
 
 
 class Point(NamedTuple):
-    """F with a number of training documents. low, high: its 95% interval."""
+    """F with a number of training documents. low, high: its 95% interval, NaN of one document."""
 
     n_docs: int
     f: float
@@ -37,7 +38,8 @@ class Point(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{100 * self.f:.1f} ({100 * self.low:.1f} to {100 * self.high:.1f})"
+        interval = f" ({100 * self.low:.1f} to {100 * self.high:.1f})"
+        return f"{100 * self.f:.1f}{interval * (not math.isnan(self.low))}"
 
 
 @dataclass(repr=False)
@@ -170,8 +172,10 @@ def fit_curve(
     # The intervals lie around the curve of the whole corpus.
     more = sizes[-1] * np.array((1, *FACTORS))
     (now, *later), drawn = value(whole, more)[0], value(curves, more)
-    bounds, of_gain = percentile_interval(drawn), percentile_interval(drawn[:, 1] - drawn[:, 0])
-    low, high = percentile_interval(samples)
+    if n_dev == 1:
+        samples[:] = drawn[:] = np.nan
+    of_gain = percentile_interval(drawn[:, 1] - drawn[:, 0])
+    bounds, (low, high) = (percentile_interval(x).clip(0, 1) for x in (drawn, samples))
     points = [Point(int(n), *map(float, x)) for n, *x in zip(sizes, f, low, high, strict=True)]
     forecast = [
         Point(int(n), *map(float, x))

@@ -88,7 +88,7 @@ def summarize(
         figures[name] = [
             Figures(
                 label,
-                *(estimate_share(n, *values[:, i, k], is_told[i, k]) for i, n in enumerate(TELLS)),
+                *(estimate_share(n, is_told[i, k], *values[:, i, k]) for i, n in enumerate(TELLS)),
             )
             for k, label in enumerate(judge.labels)
         ]

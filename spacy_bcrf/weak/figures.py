@@ -40,16 +40,16 @@ class Figures(NamedTuple):
 
 def estimate_share(
     tells: int,
+    is_told: bool,
     found: NDArray[np.float64],
     guessed: NDArray[np.float64],
     true: NDArray[np.float64],
-    is_told: bool = True,
 ) -> Share:
     """Return an estimated share with its interval. See `Judge`.
 
-    tells: see `TELLS`. guessed, true: the estimate on gold documents, and their truth. It corrects
-    the estimate by its mean error there (Angelopoulos et al. 2023, "Prediction-powered inference"),
-    less of it for few. is_told: whether other sources tell the share; gold always does.
+    tells: see `TELLS`. is_told: whether other sources tell the share; gold always does. guessed,
+    true: the estimate on gold documents, and their truth. It corrects the estimate by its mean
+    error there (Angelopoulos et al. 2023, "Prediction-powered inference"), less of it for few.
     """
     n, right = found.tolist()
     n_gold, exact = float(true[0]), float(true[1] / true[0]) if true[0] else None

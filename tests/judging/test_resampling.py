@@ -5,9 +5,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from spacy_bcrf.judging import resampling
+from spacy_bcrf.judging import report_values, resampling
 from spacy_bcrf.judging.evaluation import score
+from spacy_bcrf.judging.report_values import list_scores
 from spacy_bcrf.judging.resampling import bootstrap_scores, percentile_interval, randomization_test
+from spacy_bcrf.result import as_json
 
 
 def random_counts(rng, n_docs, n_labels, gold=None):
@@ -28,6 +30,19 @@ def exact_p_values(one, other):
         difference = np.abs(score(first.sum(0)) - score(second.sum(0)))
         n_extreme += difference >= total - 1e-9
     return n_extreme / 2 ** len(one)
+
+
+def test_spans_of_one_document_have_no_interval():
+    """Once, they had one without width."""
+    counts = np.zeros((9, 2, 4))
+    counts[:, 0] = 2, 2, 1, 1
+    counts[3, 1] = 2, 2, 1, 1
+    rows = as_json(report_values._score_rows([None, "ID"], counts, 100, 0))
+    assert list_scores(rows)[2] == ("ID", "2", "50.0", "50.0", "50.0")
+    assert " to " in list_scores(rows)[1][2]
+    counts[5, 1, 1] = 1  # a wrong prediction in another document
+    row = list_scores(as_json(report_values._score_rows([None, "ID"], counts, 100, 0)))[2]
+    assert " to " in row[2] and row[3] == "50.0" and " to " in row[4]
 
 
 @pytest.mark.parametrize("seed", range(3))

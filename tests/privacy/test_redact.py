@@ -228,6 +228,15 @@ def test_spans_that_may_overlap(nlp):
     assert len(pipe.tags) == 15 and (inside[:4] > 0.5).all()
 
 
+def test_leaks_of_one_document_have_no_interval(nlp):
+    """Once, it had no width: "1 of 2 (50.0 to 50.0%)"."""
+    docs = make_docs(nlp.vocab)[:3]
+    docs[0].ents = [Span(docs[0], 0, 1, "ID"), Span(docs[0], 1, 2, "ID")]
+    half = Redacted("", [], [Region(0, docs[0][1].idx, "ID", 1)], [])
+    every, of_id, *_ = measure_leaks(docs, [half] * 3).rows()[1:]
+    assert "%" in every[1] and of_id[:2] == ("ID", "1 of 2")
+
+
 def test_leaks_without_an_entity_and_of_one_document(nlp):
     nothing = Redacted("it .", [], [], [])
     doc = Doc(nlp.vocab, words=["it", "."], ents=["O", "O"])

@@ -77,6 +77,19 @@ def test_the_intervals_cover_the_truth(spread, least):
     assert (hits >= least).all(), hits
 
 
+def test_intervals_are_of_possible_f_and_of_many_documents():
+    """Once, an interval ended at 102.2."""
+    rng = np.random.default_rng(0)
+    counts = [x.clip(min=1) for x in simulate(rng, n_dev=20)]
+    for of_size, p in zip(counts, (0.1, 0.4, 0.9, 0.97, 1.0), strict=True):
+        of_size[..., 2:] = of_size[..., :2] * (p + 0.3 * rng.normal(size=(len(of_size), 1, 1)))
+        of_size[..., 2:] = of_size[..., 2:].clip(0, of_size[..., :2])
+    found = fit_curve("ner", SIZES, counts, rng)
+    assert all(p.low >= 0 and p.high <= 1 for p in [*found.measured, *found.forecast])
+    one = fit_curve("ner", SIZES, [each[:, :1] for each in counts], rng)
+    assert all("(" not in str(p) for p in [*one.measured, *one.forecast, one.gain])
+
+
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sample")
