@@ -29,6 +29,9 @@ PipeName = Annotated[str | None, Opt("--pipe", "-p", help="Component (default: t
 PipeNames = Annotated[
     list[str] | None, Opt("--pipe", "-p", help="Component. Repeatable (default: all of spacy-bcrf)")
 ]
+PromiseName = Annotated[
+    str | None, Opt(help="Shipped promise, such as covered (default: the component's)")
+]
 GpuId = Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")]
 _LANGUAGE = "Language of tokenizer and of spaces between words"
 Lang = Annotated[str, Opt("--lang", "-l", callback=read_language, help=_LANGUAGE)]

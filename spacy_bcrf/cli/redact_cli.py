@@ -22,7 +22,7 @@ from spacy_bcrf.readers.doc_files import check_corpus
 
 from .annotate_cli import FAILED_DOCUMENTS
 from .errors import spacy_command
-from .options import GpuId, PipeName
+from .options import GpuId, PipeName, PromiseName
 from .paths import check_output_file, print_note, print_notes, write_json_lines, write_report
 from .pieces import read_key, read_pieces, write_piece
 
@@ -60,9 +60,6 @@ StyleName = Annotated[
         help="label: [PERSON]. surrogate: other words of the same form. mask: Xxx ##. numbered: "
         "[PERSON_1]. shifted: dates move by days, others as surrogate"
     ),
-]
-PromiseName = Annotated[
-    str | None, Opt(help="Promise that the pipeline ships, such as covered (default: its own)")
 ]
 KeyFile = Annotated[
     Path | None, Opt(help="File with a secret: equal surrogates, and an encrypted vault")

@@ -9,7 +9,7 @@ from spacy.cli._util import Arg, Opt
 from bcrf.io.atomic import write_text
 
 from .errors import spacy_command
-from .options import GpuId, Model, PipeName
+from .options import GpuId, Model, PipeName, PromiseName
 from .paths import check_output_file, print_note
 
 
@@ -23,6 +23,7 @@ def review_cli(
     redaction: Annotated[
         bool, Opt("--redaction", help="Review what `redact` replaces, first what it may leave")
     ] = False,
+    promise: PromiseName = None,
     gpu_id: GpuId = -1,
 ) -> str:
     """
@@ -37,6 +38,8 @@ def review_cli(
 
     if redaction and (gold or suspects is not None):
         raise ValueError("--redaction is about predictions, --gold and --suspects about annotation")
+    if promise is not None and not redaction:
+        raise ValueError("--promise needs --redaction")
     check_output_file(output, ".html", texts, suspects)
     nlp, name, _ = load_labeler(model, pipe, gpu_id)
     page, counts = review(
@@ -46,6 +49,7 @@ def review_cli(
         gold=gold,
         suspects=suspects,
         redaction=redaction,
+        promise=promise,
         report=print_note,
     )
     write_text(output, page)

@@ -38,11 +38,13 @@ def read_predictions(
     max_alternatives: int,
     gold: Iterable[Sequence[Span]] | None = None,
     least: float = MIN_SUGGESTION,
+    labels: Sequence[str] = (),
 ) -> Iterator[dict[str, Any]]:
     """Yield each document with its spans and their probabilities, as JSON.
 
     docs: annotated by all earlier components. max_alternatives: largest number for each span.
     gold: the spans of each document in its tokens, which take the place of the predicted ones.
+    labels: of gold spans, by default the component's, and these first.
 
     - `text`, and `starts` and `ends` of its tokens in characters (code points).
     - `spans`: [start, end, label, probability, whether it is predicted] in tokens. The others are
@@ -51,7 +53,7 @@ def read_predictions(
     - `alternatives`: [start, end, label, probability] of further spans that overlap these.
     - `errors`: the expected number of wrong and of missed spans. `entropy`: in nats per token.
     """
-    codec, ops = labeler.codec, labeler.model.ops
+    codec, ops, labels = labeler.codec, labeler.model.ops, labels or labeler.labels
     gold = None if gold is None else iter(gold)
     for batch in minibatch(docs, BATCH_SIZE):
         potentials = labeler.find_potentials(batch)
@@ -67,7 +69,7 @@ def read_predictions(
             others = [ScoredSpan(*span) for span in candidates]
             if gold is not None:
                 known = {span[:3]: span.probability for span in others}
-                places = [(s.start, s.end, labeler.labels.index(s.label_)) for s in next(gold)]
+                places = [(s.start, s.end, labels.index(s.label_)) for s in next(gold)]
                 spans = [ScoredSpan(*place, known.get(place, 0.0)) for place in places]
             yield {
                 "text": doc.text,

@@ -168,9 +168,11 @@ class Redactor:
         return list(json.loads(found.text))
 
 
-def find_regions(labeler: Any, batch: list[Doc]) -> Iterator[list[Region]]:
-    """Yield the regions to replace, by the promise of recall. batch: annotated before it."""
-    found = find_private_spans(labeler, batch, labeler.control)
+def find_regions(
+    labeler: Any, batch: list[Doc], promise: Control | None = None
+) -> Iterator[list[Region]]:
+    """Yield the regions to replace, by a promise of recall. batch: annotated before it."""
+    found = find_private_spans(labeler, batch, promise or labeler.control)
     for doc, (spans, inside) in zip(batch, found, strict=True):
         yield merge_repeats(Words.of(doc, doc.text), spans, inside)[0]
 

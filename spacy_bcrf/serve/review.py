@@ -12,11 +12,12 @@ from typing import Any
 from spacy.language import Language
 from tqdm import tqdm
 
-from spacy_bcrf.corpora.text_docs import read_text_docs
+from spacy_bcrf.corpora.text_docs import read_text_records
+from spacy_bcrf.corpora.texts import TextColumns
 from spacy_bcrf.judging.prediction_records import MAX_ALTERNATIVES, read_predictions
 from spacy_bcrf.loading import annotate_before, find_labeler
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
-from spacy_bcrf.privacy.recall_promise import find_promise
+from spacy_bcrf.privacy.recall_promise import choose_promise
 
 from .near_leaks import read_redaction
 from .pages import as_script_json, render
@@ -32,6 +33,7 @@ def review(
     gold: bool = False,
     suspects: Path | None = None,
     redaction: bool = False,
+    promise: str | None = None,
     report: Callable[[str], object] = lambda note: None,
 ) -> tuple[str, str]:
     """Return the page to review spans of texts, and its counts as text.
@@ -39,7 +41,8 @@ def review(
     texts: a file or folder of texts. pipe: the component, None for the only one. max_alternatives:
     largest number for each span. gold: review the annotation of `texts`, not predictions. suspects:
     JSON lines of `audit`, the only gold spans to review. redaction: review what `redact` replaces,
-    and what it leaves, first the most probable. report: receives notes about the texts.
+    and what it leaves, first the most probable; as for `redact`, a `.txt` file is one text.
+    promise: as for `redact`. report: receives notes about the texts.
     ValueError for a component without spans or labels, and without texts.
     """
     name, labeler = find_labeler(nlp, pipe)
@@ -47,17 +50,19 @@ def review(
     is_complete: list[bool] = []
     is_gold = gold or suspects is not None
     spans = read_annotation(nlp, labeler, texts, is_complete) if is_gold else None
-    read = read_text_docs(texts, nlp, report)
+    columns = TextColumns(whole_files=redaction)
+    read = (doc for _, doc in read_text_records(texts, nlp, report, columns=columns))
     docs = tqdm(read, "predicting", unit="docs", delay=1, disable=None)
     before = annotate_before(nlp, name, docs)
+    labels = [*labeler.labels]
     if redaction:
-        find_promise(name, labeler, None)
-        predictions = read_redaction(labeler, before, max_alternatives)
+        chosen = choose_promise(nlp, name, None, promise)[-1]
+        predictions = read_redaction(labeler, before, max_alternatives, chosen, labels)
     else:
         predictions = read_predictions(labeler, before, max_alternatives, spans)
     if suspects is not None:
         predictions = keep_suspects(predictions, suspects, labeler.labels, is_complete)
-    return review_page(nlp, labeler, predictions, texts, max_alternatives)
+    return review_page(nlp, labeler, predictions, texts, max_alternatives, labels)
 
 
 def check_labeler(labeler: SequenceLabeler) -> None:
@@ -77,20 +82,24 @@ def review_page(
     predictions: Iterable[dict[str, Any]],
     texts: Path,
     max_alternatives: int,
+    labels: list[str],
 ) -> tuple[str, str]:
-    """Return the page of `read_predictions`, which keeps work by its hash, and counts as text."""
+    """Return the page of `read_predictions`, which keeps work by its hash, and counts as text.
+
+    labels: of the spans, complete after the last one is read.
+    """
     found = list(predictions)
     documents = [document for document in found if document["starts"]]
     if not documents:
         raise ValueError(f"{texts}: found no texts; expected some with at least one token")
     keys = ("text", "starts", "spans", "choices")
     reviewed = [[document.get(key) for key in keys] for document in documents]
-    identity = [nlp.meta["name"], nlp.meta["version"], labeler.name, labeler.labels, reviewed]
+    identity = [nlp.meta["name"], nlp.meta["version"], labeler.name, labels, reviewed]
     data = {
         "key": hashlib.sha256(json.dumps(identity).encode()).hexdigest(),
         "title": f"{texts.name}: {labeler.name} of {nlp.meta['lang']}_{nlp.meta['name']}",
         "file": f"{texts.name.split('.')[0] or 'texts'}.reviewed.jsonl",
-        "labels": labeler.labels,
+        "labels": labels,
         "overlap": labeler.codec.layered is not None,
         "maxAlternatives": max_alternatives,
         "documents": documents,

@@ -3,11 +3,13 @@
 import json
 import re
 import shlex
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import spacy
+import srsly
 from commands import command
 from spacy.tokens import Doc, Span
 
@@ -362,7 +364,8 @@ def test_what_redact_replaces_and_what_it_leaves(pipeline, folder, nlp):
     labels = tuple(ner.labels)
     ner.control = Control("recall", labels, (threshold,) * len(labels))
     nlp.to_disk(folder / "safe")
-    run("safe", "texts.txt", "--pipe", "ner", "--redaction", "-o", "page.html")
+    (folder / "texts.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in TEXTS))
+    run("safe", "texts.jsonl", "--pipe", "ner", "--redaction", "-o", "page.html")
     data = read_data((folder / "page.html").read_text(encoding="utf8"))
     docs = [nlp.make_doc(text) for text in TEXTS]
     redacted = list(redact(nlp, docs, "ner"))
@@ -386,3 +389,31 @@ def test_what_redact_replaces_and_what_it_leaves(pipeline, folder, nlp):
     assert "--redaction is about predictions" in wrong.stderr
     args = (pipeline / "model", "texts.txt", "--pipe", "ner", "--redaction", "-o", "x.html")
     assert "[ner] has no promise of recall" in run(*args, exit_code=1).stderr
+
+
+def test_the_page_has_what_redact_finds_by_earlier_components_and_a_promise(pipeline, folder):
+    """The whole file is one text, as for `redact`."""
+    nlp = spacy.load(pipeline / "model")
+    nlp.add_pipe("bcrf_identifiers", before="ner")
+    ner = nlp.get_pipe("ner")
+    ner.control = Control("recall", tuple(ner.labels), (1.0,) * len(ner.labels))
+    promise = asdict(replace(ner.control, thresholds=(0.5,) * len(ner.labels)))
+    nlp.meta["promises"] = {"ner": {"mails": srsly.json_loads(srsly.json_dumps(promise))}}
+    nlp.to_disk(folder / "safe")
+    text = "Ann saw Rome .\n\nx@example.org\n"
+    (folder / "mail.txt").write_text(text)
+    numbers = []
+    for name in None, "mails":
+        chosen = () if name is None else ("--promise", name)
+        run("safe", "mail.txt", "-p", "ner", "--redaction", *chosen, "-o", "page.html")
+        data = read_data((folder / "page.html").read_text(encoding="utf8"))
+        (document,) = data["documents"]
+        (one,) = redact(nlp, [nlp.make_doc(text)], "ner", promise=name)
+        spans = [span for span in document["spans"] if span[4]]
+        found = [(document["starts"][a], data["labels"][k]) for a, _, k, *_ in spans]
+        assert found == [(region.start, region.label) for region in one.regions]
+        assert (spans[-1][3], found[-1]) == (1, (16, "EMAIL_ADDRESS"))
+        numbers.append((len(found), round(document["errors"])))
+    assert numbers == [(1, 2), (3, 0)]
+    wrong = run("safe", "mail.txt", "-p", "ner", "--promise", "x", "-o", "p.html", exit_code=1)
+    assert wrong.stderr == "--promise needs --redaction\n"
