@@ -26,7 +26,7 @@ def audit_cli(
     work: Work = None,
     lang: Lang = "xx",
     pipe: PipeName = None,
-) -> str:
+) -> str | None:
     """
     Find label errors: gold annotation that is less likely than another one. Trains on all parts of
     the corpus but one, judges that part, and does so for each part. Writes the most suspicious
@@ -58,5 +58,7 @@ def audit_cli(
             write_text(page, render("audit.html", records=found.records, **options))
         write_json_lines(output, found.records)
     typer.echo(f"{output}: {found!r}")
+    if not found.records:
+        return None
     review = "review", "MODEL", corpus, "--suspects", output, "--output", "page.html"
     return f"{spacy_command('bcrf', *review)}, with any pipeline that has these labels"

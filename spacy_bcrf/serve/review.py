@@ -62,7 +62,8 @@ def review(
         predictions = read_predictions(labeler, before, max_alternatives, spans)
     if suspects is not None:
         predictions = keep_suspects(predictions, suspects, labeler.labels, is_complete)
-    return review_page(nlp, labeler, predictions, texts, max_alternatives, labels)
+    what = "gold" if is_gold else "predicted"
+    return review_page(nlp, labeler, predictions, texts, max_alternatives, labels, what)
 
 
 def check_labeler(labeler: SequenceLabeler) -> None:
@@ -83,10 +84,11 @@ def review_page(
     texts: Path,
     max_alternatives: int,
     labels: list[str],
+    what: str,
 ) -> tuple[str, str]:
     """Return the page of `read_predictions`, which keeps work by its hash, and counts as text.
 
-    labels: of the spans, complete after the last one is read.
+    labels: of the spans, complete after the last one is read. what: which spans, for the counts.
     """
     found = list(predictions)
     documents = [document for document in found if document["starts"]]
@@ -107,7 +109,7 @@ def review_page(
     is_predicted = [span[4] for document in documents for span in document["spans"]]
     n_empty, n_predicted = len(found) - len(documents), sum(is_predicted)
     counts = (
-        f"{len(documents):,} docs, {n_predicted:,} predicted spans, "
+        f"{len(documents):,} docs, {n_predicted:,} {what} spans, "
         f"{len(is_predicted) - n_predicted:,} suggestions"
     )
     return fill_page(data), counts + f"; {n_empty:,} empty docs left out" * bool(n_empty)

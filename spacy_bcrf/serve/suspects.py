@@ -51,7 +51,7 @@ def keep_suspects(
                 f"{path}:{line.number}: no suspect; expected a line that `audit` wrote"
             ) from None
     if not suspects:
-        raise CorpusError(f"{path}: has no suspects; expected what `audit` wrote")
+        raise CorpusError(f"{path}: has no suspects: `audit` found none")
     n = 0
     for i, document in enumerate(documents):
         n = i + 1

@@ -115,6 +115,10 @@ def test_a_trained_pipeline_is_used_unchanged(pipeline, here):
     assert "must not be trained on corpus.spacy" in result.output
     records = read(here / "out.jsonl")
     assert [(record["doc"], record["kind"]) for record in records] == [(0, "type")] * 2
+    assert "review MODEL corpus.spacy --suspects out.jsonl" in result.step
+    write("corpus.spacy", make_docs(spacy.blank("xx").vocab))
+    result = run("corpus.spacy", pipeline / "model", "-p", "ner", "-o", "out.jsonl")
+    assert "0 suspects in" in result.stdout and result.step is None
 
 
 def test_tags_of_a_trained_tagger(pipeline, here):

@@ -243,7 +243,8 @@ def corpus(folder, nlp):
 
 def test_the_annotation_of_a_corpus_takes_the_place_of_predictions(corpus, pipeline, folder, nlp):
     page = folder / "page.html"
-    run(pipeline / "model", corpus, "-p", "ner", "--gold", "-o", page)
+    result = run(pipeline / "model", corpus, "-p", "ner", "--gold", "-o", page)
+    assert "page.html: 3 docs, 4 gold spans, " in result.stdout
     data = read_data(page.read_text(encoding="utf8"))
     labels = nlp.get_pipe("ner").labels
     per, loc = labels.index("PERSON"), labels.index("LOC")
@@ -296,7 +297,7 @@ def test_suspects_are_choices_between_gold_and_suggestion(corpus, pipeline, fold
     result = run(*arguments[:-1], suspects, exit_code=1)
     assert "would replace the input" in result.output and suspects.read_text() == "no JSON\n"
     suspects.write_text("")
-    assert "audit.jsonl: has no suspects" in run(*arguments, exit_code=1).output
+    assert "audit.jsonl: has no suspects: `audit` found none" in run(*arguments, exit_code=1).output
     assert not page.exists()
 
 
