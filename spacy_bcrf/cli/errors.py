@@ -28,7 +28,8 @@ def spacy_command(*words: object, **options: object) -> str:
 def explain_error(error: Exception, command: Callable[..., Any]) -> str:
     """Return the message of an error, which names the file first, with names of options.
 
-    The library writes the name of an argument in backticks, also `name=value`.
+    The library writes the name of an argument in backticks, also `name=value`. A last way that
+    needs an option which the command lacks is left out.
     """
     if isinstance(error, FileExistsError):
         return f"{error.filename} exists; expected another --output, or --force"
@@ -37,17 +38,17 @@ def explain_error(error: Exception, command: Callable[..., Any]) -> str:
     hints = get_type_hints(command, include_extras=True)
 
     def name_option(found: re.Match[str]) -> str:
-        name, value = found.groups()
+        way, name, value = found.groups("")
         (option,) = getattr(hints.get(name), "__metadata__", (None,))
         if not isinstance(option, OptionInfo):
-            return found.group()
+            return "" if way else found.group()
         # Typer takes the first name for the default until it reads the annotation.
         names = [x for x in (option.default, *(option.param_decls or ())) if isinstance(x, str)]
         declared = names or [f"--{name.replace('_', '-')}"]
         longest = max((each.partition("/")[0] for each in declared), key=len)
-        return f"{longest} {value}" if value else longest
+        return f"{way}{longest} {value}" if value else way + longest
 
-    return re.sub(r"`(\w+)(?:=([^`]+))?`", name_option, str(error))
+    return re.sub(r"(, or (?:another|give) )?`(\w+)(?:=([^`]+))?`", name_option, str(error))
 
 
 def make_command(name: str, function: Callable[..., str | None]) -> Callable[..., None]:

@@ -674,7 +674,7 @@ def test_an_endless_device_is_no_input(pipeline, here):
         (["a.jsonl", "-p", "x"], "no component 'x' of spacy-bcrf; expected pipe to be"),
         (
             ["a.jsonl", "a.csv"],
-            "a.csv: no column 'text' among id, body; expected another --text-column",
+            "a.csv: no column 'text' among id, body; expected one, or another --text-column",
         ),
         (["a.jsonl", "-o", "taken"], "taken: has mine.txt, but no manifest.json"),
         (["a.jsonl", "-o", "a.csv"], "a.csv: is a file; expected a new or empty folder"),

@@ -389,7 +389,11 @@ def test_what_redact_replaces_and_what_it_leaves(pipeline, folder, nlp):
     wrong = run("safe", "texts.txt", "--redaction", "--gold", "-o", "x.html", exit_code=1)
     assert "--redaction is about predictions" in wrong.stderr
     args = (pipeline / "model", "texts.txt", "--pipe", "ner", "--redaction", "-o", "x.html")
-    assert "[ner] has no promise of recall" in run(*args, exit_code=1).stderr
+    none = "[ner] has no promise of recall: run `control` with --recall and --covered\n"
+    assert run(*args, exit_code=1).stderr == none
+    (folder / "a.csv").write_text("body\nAnn\n")
+    wrong = run(pipeline / "model", "a.csv", "-p", "ner", "-o", "x.html", exit_code=1)
+    assert wrong.stderr == "a.csv: no column 'text' among body; expected one\n"
 
 
 def test_the_page_has_what_redact_finds_by_earlier_components_and_a_promise(pipeline, folder):

@@ -244,6 +244,6 @@ def check_names(path: Path, header: Sequence[str]) -> None:
 def check_header(path: Path, header: Iterable[str], columns: TextColumns) -> None:
     if columns.text not in header:
         raise ValueError(
-            f"{path}: no column {columns.text!r} among {', '.join(header)}; expected another "
-            "`text_column`"
+            f"{path}: no column {columns.text!r} among {', '.join(header)}; expected one, or "
+            "another `text_column`"
         )
