@@ -1,6 +1,7 @@
 """Trained pipelines: loading, saving, the choice of a component, and gold examples for it."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -11,7 +12,7 @@ import srsly
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import registry
+from spacy.util import load_config, registry
 
 from bcrf.io.atomic import replacing, replacing_folder
 from bcrf.io.text import CorpusError
@@ -32,9 +33,15 @@ def load_pipeline(model: str | Path) -> Language:
             raise  # a component names its files
         best = Path(model, "model-best")
         hint = f"; {best} is a pipeline of `spacy train`" if best.is_dir() else ""
-        raise ValueError(
-            f"{find_damaged(model)}: the pipeline cannot be loaded: {error}{hint}"
-        ) from None
+        files = [Path(model, name) for name in ("config.cfg", "meta.json")]
+        lacks = [file.name for file in files if Path(model).is_dir() and not file.is_file()]
+        if lacks:
+            raise ValueError(f"{model}: is no pipeline: it has no {lacks[0]}{hint}") from None
+        named = ["meta.json", "vocab"]
+        with suppress(ValueError, KeyError, OSError):
+            named += load_config(files[0])["nlp"]["pipeline"]
+        damaged = find_damaged(model, named)
+        raise ValueError(f"{damaged}: the pipeline cannot be loaded: {error}{hint}") from None
 
 
 def save_pipeline(nlp: Language, folder: Path) -> None:

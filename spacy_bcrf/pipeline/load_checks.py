@@ -1,5 +1,6 @@
 """Checks of a saved component: damaged files, tags and the shapes of weights."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,18 @@ from spacy_bcrf.layers.head import param_shapes
 from spacy_bcrf.layers.protocol import LabelingModel
 
 
-def find_damaged(folder: str | Path) -> Path:
-    """Return the first file of a pipeline that spaCy and thinc cannot read, else the folder."""
+def find_damaged(folder: str | Path, names: Iterable[str] = ("",)) -> Path:
+    """Return the first file that spaCy and thinc cannot read, else the folder.
+
+    names: of files and folders in it that may have one, by default all.
+    """
     readers = dict.fromkeys(("meta.json", "strings.json", "cfg"), srsly.read_json)
     readers |= dict.fromkeys(("model", "key2row", "lookups.bin"), srsly.read_msgpack)
-    for file in sorted(Path(folder).rglob("*")):
+    paths = [Path(folder, name) for name in names]
+    for file in sorted(file for path in paths for file in (path, *path.rglob("*"))):
         try:
-            readers.get(file.name, Path)(file)
+            if file.is_file():
+                readers.get(file.name, Path)(file)
         except Exception:  # msgpack raises different types
             return file
     return Path(folder)

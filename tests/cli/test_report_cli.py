@@ -238,6 +238,8 @@ def test_other_tokens_are_reported(corpus):
 
 def test_damaged_files_of_spacy_are_named(corpus):
     shutil.copytree("model", "damaged")
+    (corpus / "damaged/a").mkdir()  # no folder of the pipeline
+    (corpus / "damaged/a/model").write_bytes(b"not msgpack")
     for name in ("meta.json", "vocab/strings.json"):
         path = corpus / "damaged" / name
         data = path.read_bytes()
@@ -245,6 +247,9 @@ def test_damaged_files_of_spacy_are_named(corpus):
         result = run("damaged", "dev.spacy", "--pipe", "ner", "-o", "r.html", exit_code=1)
         assert result.stderr.startswith(f"damaged/{name}: the pipeline cannot be loaded: ")
         path.write_bytes(data)
+    (corpus / "damaged/config.cfg").unlink()
+    result = run("damaged", "dev.spacy", "--pipe", "ner", "-o", "r.html", exit_code=1)
+    assert result.stderr == "damaged: is no pipeline: it has no config.cfg\n"
 
 
 def test_one_document(corpus):
