@@ -52,6 +52,8 @@ def find_promise(
     """
     check_promise(name, labeler.codec, "recall")
     if threshold is not None:
+        if not 0 < threshold <= 1:
+            raise ValueError(f"`threshold` must be above 0 and at most 1, got {threshold:g}")
         thresholds = (threshold,) * len(labeler.labels)
         return Control("recall", labeler.labels, thresholds, labeler.temperature)
     of_recall = {

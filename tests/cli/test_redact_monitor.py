@@ -213,7 +213,7 @@ def test_the_only_component_with_a_promise_is_taken(folder):
     "args, message",
     [
         (("new.txt",), "[ner] has no promise of recall: run `control` with --recall"),
-        (("new.txt", "--threshold", "0"), "the threshold of LOC must be a number above 0"),
+        (("new.txt", "--threshold", "2"), "--threshold must be above 0 and at most 1, got 2"),
         (("new.txt", "--threshold", "0.5", "-p", "tagger"), "it predicts token.tag"),
         (("new.txt", "--threshold", "0.5", "--key", "empty"), "empty: is empty; expected a secret"),
         (("new.txt", "--threshold", "0.5", "--report", "x.html"), "expected a .spacy file"),
