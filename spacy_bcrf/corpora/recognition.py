@@ -60,7 +60,7 @@ def find_format(
     if found is None or (found.name == "conllu" and has_tags):
         found = next(iter(expected), None)
     if found is None:
-        names = ", ".join(each.name for each in ANNOTATED)
+        names = ", ".join(each.name for each in ANNOTATED if each.is_text)
         raise ValueError(
             f"{path}: unknown extension {suffix!r}, and content; expected one of "
             f"{' '.join(SUFFIXES)}, or `convert --format` {names}"

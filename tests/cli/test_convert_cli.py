@@ -1,6 +1,7 @@
 """The command `python -m spacy bcrf convert` for column formats."""
 
 import lzma
+from typing import get_args
 
 import pytest
 import spacy
@@ -9,6 +10,7 @@ from spacy.tokens import DocBin
 from spacy_commands import run_spacy
 
 from spacy_bcrf.annotation.misaligned import find_misaligned
+from spacy_bcrf.cli import convert_cli
 from spacy_bcrf.corpora.counts import MAX_REPORTS
 
 run = command("convert")
@@ -145,8 +147,10 @@ def test_the_extension_the_content_or_the_option_decides_the_format(folder):
         "text.annotated: unknown extension '.annotated', and content; expected one of .conllu "
         ".jsonl .ndjson .json .csv .conll .iob .iob2 .bio .tsv .txt .ann .arrow .feather .parquet, "
         "or `convert --format` conllu, conll2012, webanno, iob, prodigy, label-studio, jsonl, csv, "
-        "columns, brat, arrow, parquet\n"
+        "columns, brat\n"
     )
+    names = result.stderr.partition("`convert --format` ")[2].strip().split(", ")
+    assert {"auto", *names} == {*get_args(convert_cli.Format)}
     run("data.annotated.xz", "o.spacy", "--format", "columns")
 
 
