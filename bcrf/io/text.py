@@ -74,19 +74,30 @@ def find_file(path: Path) -> Path:
     return path if path.exists() else next(filter(Path.exists, packed), path)
 
 
+HAS_NUL = "has NUL characters, as UTF-16 has (iconv -f UTF-16 -t UTF-8)"
+_UTF16_MARKS = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
+
+
 def check_text(path: Path) -> None:
     """Raise CorpusError for a file that is UTF-16 or binary, by its first bytes."""
     if not path.is_file():  # a pipe can be read once
         return
     with open_decompressed(path) as stream:
         head = stream.read(1 << 13)
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if head.startswith(_UTF16_MARKS):
         raise CorpusError(f"{path}: is UTF-16; iconv -f UTF-16 -t UTF-8 converts it")
     try:
         codecs.getincrementaldecoder("utf8")().decode(head)
     except UnicodeDecodeError:
         if _CONTROLS.search(head):
             raise CorpusError(f"{path}: is binary; expected a UTF-8 text") from None
+
+
+def explain_encoding(error: UnicodeDecodeError) -> str:
+    """Return what is wrong with the bytes of a file."""
+    encoding = "UTF-16" if error.object.startswith(_UTF16_MARKS) else "ENCODING"
+    place = f"byte {error.start + 1}"
+    return f"{place} is not UTF-8 (iconv -f {encoding} -t UTF-8 converts a file)"
 
 
 def explain_utf8(error: UnicodeDecodeError, end: int) -> str:
@@ -144,9 +155,7 @@ def scan_lines(
                         problem = _not_utf8(data[error.start], column + error.start)
                         text = data.decode(errors="surrogateescape")
                 if "\0" in text:
-                    problem = (
-                        problem or "has NUL characters, as UTF-16 has (iconv -f UTF-16 -t UTF-8)"
-                    )
+                    problem = problem or HAS_NUL
                 if not in_pieces and len(read) > MAX_LINE:
                     text, problem = "", f"the line is longer than {MAX_LINE >> 20} MiB"
                     while not ends and (read := stream.readline(BLOCK)):

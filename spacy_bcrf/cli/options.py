@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Arg, Opt
 
+from bcrf.io.text import explain_encoding
 from spacy_bcrf.corpora.convert import check_language
 from spacy_bcrf.corpora.make_doc import Align
 from spacy_bcrf.corpora.tokenization import TokenizerChoice, TokenizerName
@@ -78,7 +79,7 @@ def parse_labels(option: str | None) -> list[str] | None:
             text = path.read_text(encoding="utf-8-sig")
             labels = json.loads(text) if path.suffix == ".json" else text.splitlines()
         except UnicodeDecodeError as error:
-            raise ValueError(f"{path}: byte {error.start + 1} is not UTF-8") from None
+            raise ValueError(f"{path}: {explain_encoding(error)}") from None
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}: no JSON: {error}") from None
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
+from sys import maxsize
 from typing import IO, Any, NamedTuple
 
 from spacy.language import Language
@@ -101,6 +102,7 @@ class Redaction:
 
     def __init__(self, settings: RedactionSettings, nlp: Language) -> None:
         self._settings, self._nlp = settings, nlp
+        nlp.max_length = maxsize  # the limit is for parsers
         self._opened = OpenVault(settings.vault, settings.vault_key)
         self.vault = self._opened.vault
         replacer = Replacer(settings.style, settings.key, self.vault)

@@ -218,6 +218,23 @@ def test_bad_records_are_named_and_the_others_written(model, here):
     assert [path.name for path in (here / "out").iterdir()] == ["a.jsonl"]
 
 
+def test_texts_of_other_encodings_are_named_and_long_ones_are_redacted(model, here):
+    """Once, spaCy's limit of 1,000,000 characters refused a text that JSON could have."""
+    for name, encoding in (("a", "latin-1"), ("b", "utf-16"), ("c", "utf-16-le"), ("d", "utf8")):
+        text = "Ann saw caf\xe9s in Rome .\n" * (43_000 if name == "d" else 1)
+        text = text.replace("\xe9", "e") if name == "c" else text
+        (here / f"{name}.txt").write_bytes(text.encode(encoding))
+    texts = [f"{name}.txt" for name in "abcd"]
+    result = redact(model, *texts, "-o", "out", *OPTIONS, exit_code=3)
+    assert "a.txt: byte 12 is not UTF-8 (iconv -f ENCODING -t UTF-8 converts" in result.stderr
+    assert "b.txt: byte 1 is not UTF-8 (iconv -f UTF-16 -t UTF-8 converts" in result.stderr
+    assert (
+        "c.txt: has NUL characters, as UTF-16 has" in result.stderr
+        and "3 texts failed" in result.stderr
+    )
+    assert (here / "out/d.txt").read_text("utf8").count("[PERSON]") == 43_000
+
+
 def test_a_first_row_with_names_and_files_that_are_there_are_noted(model, here):
     (here / "in").mkdir()
     (here / "in/a.csv").write_text("1,Ann,Rome\n2,Bob,Oslo\n")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bcrf.io.json_objects import Item, Problem
-from bcrf.io.text import BOM, CorpusError, check_text
+from bcrf.io.text import BOM, CorpusError, check_text, explain_encoding
 from spacy_bcrf.corpora.reading import Reading
 from spacy_bcrf.corpora.record import Record
 from spacy_bcrf.corpora.sample import Sample
@@ -125,4 +125,4 @@ def _read(path: Path) -> str:
         with path.open(encoding="utf8", newline="") as file:
             return file.read()
     except UnicodeDecodeError as error:
-        raise CorpusError(f"{path}: byte {error.start} is not UTF-8") from None
+        raise CorpusError(f"{path}: {explain_encoding(error)}") from None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from bcrf.io.text import MAX_LINE, open_decompressed, scan_lines
+from bcrf.io.text import HAS_NUL, MAX_LINE, explain_encoding, open_decompressed, scan_lines
 from spacy_bcrf.corpora.texts import Advance, Rejected, TextColumns, TextItem, TextRecord
 
 from .brat import has_annotation
@@ -32,6 +32,8 @@ def read_whole(path: Path, advance: Advance, encoding: str = "utf-8-sig") -> Tex
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
-        return Rejected(name, name, f"byte {error.start} is not UTF-8")
+        return Rejected(name, name, explain_encoding(error))
+    if "\0" in text:
+        return Rejected(name, name, HAS_NUL)
     advance(path.stat().st_size)
     return TextRecord(name, name, text)
