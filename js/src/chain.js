@@ -8,7 +8,6 @@ import { enlarged } from "./hash.js";
 const ROOM = 64, MOST_ROOM = 4096; // tokens
 const INFLUENCE = 1e-9; // of a tag that is left out, beside the rounding errors of float32
 const ROUNDING = 1e-3; // more than that of scores
-const UNKNOWN = new Float64Array(0); // how much better transitions are
 const FLOATS = { true: Float64Array, false: Float32Array };
 
 // Both functions go through the transitions from each tag. A tag u without influence beside the most likely tag is left out:
@@ -81,23 +80,6 @@ export class Transitions {
   }
   exp(weight) {
     return Math.exp(this.Floats.of(this.Floats.of(weight)[0] * this.factor)[0]);
-  }
-  // Return transitions with corrections [from, to, score], whose lists are made when they are read.
-  corrected(corrections) {
-    const correct = (list, bounds) => {
-      const w = list.w.slice(), e = list.e.slice();
-      for (const [u, t, score] of corrections) {
-        const k = find(list, ...bounds(u, t));
-        if (k < 0) continue;
-        w[k] += score;
-        e[k] = this.exp(w[k]);
-      }
-      return { ...list, w, e, leads: UNKNOWN, ratios: UNKNOWN };
-    };
-    return Object.create(this, {
-      into: { get: () => correct(this.into, (u, t) => [t, u]) },
-      out: { get: () => correct(this.out, (u, t) => [u, t]) },
-    });
   }
 }
 

@@ -32,10 +32,6 @@ class Chain {
       return own;
     });
   }
-  // The weight of tag c behind the tags a and b; a is S at the start.
-  weightOfThree(a, b, c) {
-    return this.scores.weights.at(this.pairs[a * this.S + b], c);
-  }
 }
 
 export class Component {
@@ -70,15 +66,15 @@ export class Component {
     const { chain, first, spec: { start, end } } = this, { transitions, behindBlanks, S } = chain, last = doc.words.length - 1;
     const scores = chain.scores.score(doc, columns, { pooled: first && this.pool(doc, columns), from, to });
     chain.split(scores).forEach((unary, c) => {
-      let edges = null;
+      let correct = null;
       if (isStart && from === 0) this.forbid(unary, 0, (t) => start && !start[t]);
       if (isEnd && to > last) this.forbid(unary, (last - from) * S, (t) => end && !end[t]);
-      if (chain.pairs) ({ unary, edges } = this.more.toFirstOrder(chain.plain, unary, (u, v, w) => chain.weightOfThree(u, v, w)));
+      if (chain.pairs) ({ unary, correct } = this.more.toFirstOrder(chain, unary));
       for (let i = from, at = 0; i < to; ++i, at += S) {
         const isBlank = doc.isBlank[i] && fixed[i] === undefined, behind = isBlank ? behindBlanks : transitions;
         if (fixed.length) this.restrictFixed(unary, at, fixed[i], fixed[i - 1]);
         this.restrict(unary, at, c, isBlank, isEnd && i === last);
-        lattices[c].push(unary, at, edges ? behind.corrected(edges[i]) : behind);
+        lattices[c].push(unary, at, correct ? correct(i, behind) : behind);
       }
     });
   }

@@ -13,14 +13,26 @@ function multiply(al, ah, bl, bh) {
   hash[1] = (Math.imul(a1, b1) + (t >>> 16) + (w >>> 16) + Math.imul(al, bh) + Math.imul(ah, bl)) | 0;
 }
 
-// Mix a value into a key by the finalizer of splitmix64, as `bcrf::mix`.
+// Mix a value into a key by the finalizer of splitmix64, as `bcrf::mix`. Its two products are written out: it takes most time.
 export function mix(keyLow, keyHigh, valueLow, valueHigh) {
-  const low = ((keyLow ^ valueLow) >>> 0) + 0x7f4a7c15;
-  const high = ((keyHigh ^ valueHigh) + 0x9e3779b9 + (low > 0xffffffff ? 1 : 0)) | 0;
-  multiply(low ^ ((low >>> 30) | (high << 2)), high ^ (high >>> 30), 0x1ce4e5b9, 0xbf58476d);
-  multiply(hash[0] ^ ((hash[0] >>> 27) | (hash[1] << 5)), hash[1] ^ (hash[1] >>> 27), 0x133111eb, 0x94d049bb);
-  hash[0] ^= (hash[0] >>> 31) | (hash[1] << 1);
-  hash[1] ^= hash[1] >>> 31;
+  let low = (keyLow ^ valueLow) >>> 0, high = keyHigh ^ valueHigh;
+  const sum = low + 0x7f4a7c15;
+  high = (high + 0x9e3779b9 + (sum > 0xffffffff ? 1 : 0)) | 0;
+  low = sum | 0;
+  let x = low ^ ((low >>> 30) | (high << 2)), y = high ^ (high >>> 30), x0 = x & 0xffff, x1 = x >>> 16;
+  let t = (Math.imul(x1, 0xe5b9) + (Math.imul(x0, 0xe5b9) >>> 16)) | 0, w = (t & 0xffff) + Math.imul(x0, 0x1ce4);
+  low = Math.imul(x, 0x1ce4e5b9);
+  high = (Math.imul(x1, 0x1ce4) + (t >>> 16) + (w >>> 16) + Math.imul(x, 0xbf58476d) + Math.imul(y, 0x1ce4e5b9)) | 0;
+  x = low ^ ((low >>> 27) | (high << 5));
+  y = high ^ (high >>> 27);
+  x0 = x & 0xffff;
+  x1 = x >>> 16;
+  t = (Math.imul(x1, 0x11eb) + (Math.imul(x0, 0x11eb) >>> 16)) | 0;
+  w = (t & 0xffff) + Math.imul(x0, 0x1331);
+  low = Math.imul(x, 0x133111eb);
+  high = (Math.imul(x1, 0x1331) + (t >>> 16) + (w >>> 16) + Math.imul(x, 0x94d049bb) + Math.imul(y, 0x133111eb)) | 0;
+  hash[0] = low ^ ((low >>> 31) | (high << 1));
+  hash[1] = high ^ (high >>> 31);
 }
 
 const encoder = new TextEncoder();

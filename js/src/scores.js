@@ -125,7 +125,7 @@ export class Scores {
   // Return the number of a word whose values have been appended.
   number() {
     const id = this.words.n - 1;
-    return this.gramAt(0, 0, [id], 0);
+    return this.addGram(0, 0, [id], 0);
   }
   // Return the number of a word, with its values in other columns.
   idAt(doc, i, columns) {
@@ -173,17 +173,16 @@ export class Scores {
       this.expand(n, p + 1, hash[0], hash[1], out, at);
     }
   }
-  // Return the number of a gram: the words ids[k ..], of which `shorter` is the gram without the last one.
-  gramAt(w, shorter, ids, k) {
-    const groups = this.widths[w], grams = this.grams[w], { T } = this, key = shorter * ROOM + ids[k + w], known = grams.get(key);
-    if (known !== undefined) return known;
+  // Add a gram, and return its number: the words ids[k ..], of which `shorter` is the gram without the last one.
+  addGram(w, shorter, ids, k) {
+    const groups = this.widths[w], grams = this.grams[w], { T } = this;
     let at = grams.size * groups.length * T;
     while (at + groups.length * T > this.sums[w].length) this.sums[w] = enlarged(this.sums[w]);
     for (const group of groups) {
       this.sumGram(w, group, shorter, ids, k, this.sums[w], at);
       at += T;
     }
-    grams.set(key, grams.size);
+    grams.set(shorter * ROOM + ids[k + w], grams.size);
     return grams.size - 1;
   }
   // Set out[at ..] to the sums of a gram's features.
@@ -200,8 +199,11 @@ export class Scores {
   findGrams(doc, columns, begin, end) {
     const n = this.before + end - begin + this.after, ids = new Int32Array(n), found = [ids];
     for (let k = 0; k < n; ++k) ids[k] = this.idAt(doc, begin - this.before + k, columns);
-    for (let w = 1; w < Math.min(KEPT, this.widths.length); ++w)
-      found.push(new Int32Array(n - w).map((_, k) => this.gramAt(w, found[w - 1][k], ids, k)));
+    for (let w = 1; w < Math.min(KEPT, this.widths.length); ++w) {
+      const list = new Int32Array(n - w), shorter = found[w - 1], grams = this.grams[w];
+      for (let k = 0; k < n - w; ++k) list[k] = grams.get(shorter[k] * ROOM + ids[k + w]) ?? this.addGram(w, shorter[k], ids, k);
+      found.push(list);
+    }
     return found;
   }
   // Return the scores (to - from, T) of tokens of a document, float32.

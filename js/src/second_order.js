@@ -10,12 +10,14 @@ function logSum(terms) {
   return top + Math.log(terms.reduce((sum, x) => sum + Math.exp(x - top), 0));
 }
 
-// Add the weights of three neighbouring tags: return scores, and by token corrections of the transitions behind it, of the
-// first-order chain with the same marginals of pairs. transitions: at temperature 1. weight(a, b, c): a is T at the start.
-export function toFirstOrder(transitions, unary, weight) {
-  const { T, out } = transitions, n = unary.length / T, edges = new Array(n).fill([]), corrected = unary.slice();
-  if (n < 2) return { unary, edges };
-  const kept = keepTags(new Lattice(transitions).fill(unary), out);
+// Return the first-order chain with the same marginals of pairs as one with weights of three neighbouring tags: scores, and
+// the function from token and transitions behind it to those with corrections. plain: transitions at temperature 1.
+export function toFirstOrder({ plain, pairs, scores: { weights } }, unary) {
+  const { T, out } = plain, n = unary.length / T, edges = new Array(n).fill([]), corrected = unary.slice();
+  const correct = (i, transitions) => correctTransitions(transitions, edges[i]);
+  if (n < 2) return { unary, correct };
+  const weight = (a, b, c) => weights.at(pairs[a * T + b], c); // a is T at the start
+  const kept = keepTags(new Lattice(plain).fill(unary), out);
   const pair = (i, u, t) => (out.w[find(out, u, t)] ?? -Infinity) + unary[i * T + t];
   const logMarginal = pairMarginals(kept, unary, T, pair, weight);
   let beta = kept[n - 1].map(() => 0);
@@ -34,7 +36,25 @@ export function toFirstOrder(transitions, unary, weight) {
   kept[0].forEach((t, j) => {
     corrected[t] += Math.fround(logSum(kept[1].map((_, k) => logMarginal(1, j, k))) - (sums[j] - z));
   });
-  return { unary: corrected, edges };
+  return { unary: corrected, correct };
+}
+
+// Return transitions with corrections [from, to, score], whose lists are made when they are read.
+function correctTransitions(transitions, corrections) {
+  const correct = (list, bounds) => {
+    const w = list.w.slice(), e = list.e.slice();
+    for (const [u, t, score] of corrections) {
+      const k = find(list, ...bounds(u, t));
+      if (k < 0) continue;
+      w[k] += score;
+      e[k] = transitions.exp(w[k]);
+    }
+    return { ...list, w, e, leads: [], ratios: [] }; // how much better transitions are is unknown
+  };
+  return Object.create(transitions, {
+    into: { get: () => correct(transitions.into, (u, t) => [t, u]) },
+    out: { get: () => correct(transitions.out, (u, t) => [u, t]) },
+  });
 }
 
 // Return the tags of each token with a large marginal, and those of the best labeling, that are on a path of kept tags.

@@ -85,11 +85,8 @@ class Starts {
     const starts = [...new Set(Array.from(text.matchAll(this.pattern), (match) => match.index))], words = [], spaces = [];
     let from = 0;
     for (const to of [...starts.slice(1), text.length]) {
-      const piece = text.slice(from, to), last = piece.length - 1, isSpaced = last > 0 && piece[last] === " ";
+      const parts = this.edges.split(text.slice(from, to));
       from = to;
-      if (last < 0) continue;
-      const hasEdges = isSpaceAt(piece, 0) || isSpaceAt(piece, isSpaced ? last - 1 : last);
-      const parts = hasEdges ? this.edges.split(piece) : { words: [isSpaced ? piece.slice(0, last) : piece], spaces: [isSpaced] };
       words.push(...parts.words);
       spaces.push(...parts.spaces);
     }
