@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import typer
 from spacy.cli._util import Opt
 
+from bcrf.chain.potentials import counted
 from spacy_bcrf.pipeline.config_errors import naming
 
 from .errors import spacy_command
@@ -50,7 +51,7 @@ def calibrate_cli(
     print_notes(note_trained(nlp, gold, str(dev)))
     with naming(dev):
         found = calibrate(nlp, gold, name, by=by)
-    typer.echo(f"{name}: {found.n:,} predictions, {100 * found.accuracy:.2f}% right")
+    typer.echo(f"{name}: {counted(found.n, 'prediction')}, {100 * found.accuracy:.2f}% right")
     factor = found.temperature / found.before
     notes = [*found.notes, *describe_labels(f"{name} of {model}", set(found.unknown))]
     if found.n < FEW:

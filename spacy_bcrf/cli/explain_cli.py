@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Opt
 
+from bcrf.chain.potentials import counted
 from bcrf.io.atomic import write_text
 
 from .errors import spacy_command
@@ -42,7 +43,7 @@ def explain_cli(
         if not len(doc):
             raise ValueError("the text has no tokens")
         write_text(output, lattice_page(pipe, doc))
-        typer.echo(f"{output}: {len(doc)} tokens, {len(pipe.tags)} tags")
+        typer.echo(f"{output}: {counted(len(doc), 'token')}, {counted(len(pipe.tags), 'tag')}")
         return f"open {output}"
     found = explain(nlp, name, n=n if output is None else None, corpus=corpus)
     if found.problem:

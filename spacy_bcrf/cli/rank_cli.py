@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import typer
 from spacy.cli._util import Arg, Opt
 
+from bcrf.chain.potentials import counted
 from bcrf.io.atomic import replacing
 
 from .errors import spacy_command
@@ -78,11 +79,13 @@ def rank_cli(
     else:
         with replacing(output) as part, part.open("w", encoding="utf8", errors=_HALVES) as file:
             write(tasks, file, name)
-    similar = f"; left out {ranking.n_similar:,} near duplicates" if ranking.n_similar else ""
+    similar = (
+        f"; left out {counted(ranking.n_similar, 'near duplicate')}" if ranking.n_similar else ""
+    )
     n_bad, first = len(given.problems), "".join(given.problems[:1])
-    skipped = f"; skipped {n_bad:,} bad texts, the first: {first}" if n_bad else ""
+    skipped = f"; skipped {counted(n_bad, 'bad text')}, the first: {first}" if n_bad else ""
     typer.echo(
-        f"{ranking.n_docs:,} documents ranked by {by} per {per}, "
+        f"{counted(ranking.n_docs, 'document')} ranked by {by} per {per}, "
         f"{len(ranking.chosen):,} written{similar}{skipped}",
         err=True,
     )

@@ -10,6 +10,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
+from bcrf.chain.potentials import counted
 from spacy_bcrf.loading import annotate_before, find_labeler
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.result import Result
@@ -36,7 +37,9 @@ class Ranking(Result):
     n_similar: int
 
     def __repr__(self) -> str:
-        similar = f", {self.n_similar:,} near duplicates left out" if self.n_similar else ""
+        similar = (
+            f", {counted(self.n_similar, 'near duplicate')} left out" if self.n_similar else ""
+        )
         return f"Ranking({len(self.chosen):,} of {self.n_docs:,} documents{similar})"
 
     def rows(self) -> list[tuple[str, ...]]:

@@ -171,9 +171,9 @@ def _note_examples(
     pairs = [(eg.predicted, eg.reference) for eg in examples if codec.unit != "word"]
     if n_other := sum([t.idx for t in own] != [t.idx for t in given] for own, given in pairs):
         yield (
-            f"{n_other:,} documents have other tokens in {corpus}. This report predicts on the "
-            f"tokens of {model}, as `spacy evaluate` does; `review` and `annotate` keep the tokens "
-            f"of {corpus}, so their counts can differ."
+            f"{counted(n_other, 'document')} {'has' if n_other == 1 else 'have'} other tokens in "
+            f"{corpus}. This report predicts on the tokens of {model}, as `spacy evaluate` does; "
+            f"`review` and `annotate` keep the tokens of {corpus}, so their counts can differ."
         )
     if len(examples) == 1:
         yield "One document: intervals and p-values need several."

@@ -8,6 +8,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from bcrf.chain.potentials import counted
 from spacy_bcrf.loading import find_reader
 from spacy_bcrf.pipeline.held_out import hash_all
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
@@ -19,9 +20,10 @@ def note_shared(gold: Iterable[Doc], train: Iterable[Doc], where: str, source: s
     """Return a note if gold documents are training documents too. where, source: their names."""
     known = {hash(doc.text) for doc in train}
     found = Counter(hash(doc.text) in known for doc in gold)
+    are, them = ("is", "it") if found[True] == 1 else ("are", "them")
     note = (
-        f"{found[True]:,} of {found.total():,} documents of {where} are in {source} too: scores on "
-        "them are too good"
+        f"{found[True]:,} of {found.total():,} documents of {where} {are} in {source} too: scores "
+        f"on {them} are too good"
     )
     return [note] if found[True] else []
 
@@ -51,11 +53,13 @@ def drop_copies(docs: Sequence[Doc], where: str = "") -> tuple[list[Doc], list[s
     """
     first = [docs[i] for i in find_first(docs)]
     of = f" of {where}" if where else ""
+    n = len(docs) - len(first)
+    have = "is a copy: it has" if n == 1 else "are copies: they have"
     note = (
-        f"{len(docs) - len(first):,} of {len(docs):,} documents{of} are copies: they have the text "
-        "of an earlier one. Each text counts once"
+        f"{n:,} of {len(docs):,} documents{of} {have} the text of an earlier one. Each text counts "
+        "once"
     )
-    return first, [note] if len(first) < len(docs) else []
+    return first, [note] if n else []
 
 
 def share_seen(seen: Sequence[str], docs: Iterable[Doc]) -> float:
@@ -66,7 +70,8 @@ def share_seen(seen: Sequence[str], docs: Iterable[Doc]) -> float:
 def note_left_out(n: int, who: str) -> list[str]:
     """Return a note about n predictions of a component that gold cannot judge."""
     why = "gold has no annotation or other tokens there, or is open."
-    return [f"{n:,} predictions of {who} are left out: {why}"] if n else []
+    are = "is" if n == 1 else "are"
+    return [f"{counted(n, 'prediction')} of {who} {are} left out: {why}"] if n else []
 
 
 def note_fitted(promise: Control | None, gold: Sequence[Doc]) -> list[str]:

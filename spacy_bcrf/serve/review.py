@@ -12,6 +12,7 @@ from typing import Any
 from spacy.language import Language
 from tqdm import tqdm
 
+from bcrf.chain.potentials import counted
 from spacy_bcrf.corpora.text_docs import read_text_records
 from spacy_bcrf.corpora.texts import TextColumns
 from spacy_bcrf.judging.prediction_records import MAX_ALTERNATIVES, read_predictions
@@ -109,10 +110,10 @@ def review_page(
     is_predicted = [span[4] for document in documents for span in document["spans"]]
     n_empty, n_predicted = len(found) - len(documents), sum(is_predicted)
     counts = (
-        f"{len(documents):,} docs, {n_predicted:,} {what} spans, "
-        f"{len(is_predicted) - n_predicted:,} suggestions"
+        f"{counted(len(documents), 'doc')}, {counted(n_predicted, f'{what} span')}, "
+        f"{counted(len(is_predicted) - n_predicted, 'suggestion')}"
     )
-    return fill_page(data), counts + f"; {n_empty:,} empty docs left out" * bool(n_empty)
+    return fill_page(data), counts + f"; {counted(n_empty, 'empty doc')} left out" * bool(n_empty)
 
 
 def fill_page(data: dict[str, Any]) -> str:

@@ -140,15 +140,16 @@ def _describe(found: Inspection) -> Iterator[str]:
     for name, tags in found.tags.items():
         if tags.values or tags.allowed:
             yield (
-                f"{name}: {tags.values.total():,} tokens annotated with {len(tags.values):,} "
-                f"values, {tags.missing:,} missing; {tags.allowed:,} with several allowed values"
+                f"{name}: {counted(tags.values.total(), 'token')} annotated with "
+                f"{counted(len(tags.values), 'value')}, {tags.missing:,} missing; "
+                f"{tags.allowed:,} with several allowed values"
             )
     for key, labels_of in sorted(found.groups.items()):
         counts = [f"{label or '(any)'} {n:,}" for label, n in labels_of.most_common()]
         named = f": {shorten(counts)}" * bool(counts)
-        yield f"spans[{key!r}]: {labels_of.total():,} spans{named}"
+        yield f"spans[{key!r}]: {counted(labels_of.total(), 'span')}{named}"
     if not found.has_entities:
-        yield f"entities: {found.tokens:,} tokens missing"
+        yield f"entities: {counted(found.tokens, 'token')} missing"
 
 
 def report_config(nlp: Language, where: str = "the config") -> tuple[Reports, list[str]]:

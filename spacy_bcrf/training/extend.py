@@ -13,6 +13,7 @@ from spacy.training import Example
 
 from bcrf.chain import CRF, Marginals, Potentials
 from bcrf.chain.distillation import rename_tags
+from bcrf.chain.potentials import counted
 from spacy_bcrf.annotation.arrays import Bools, allowed_tags, doc_bounds, doc_lengths
 from spacy_bcrf.layers.linear_chain import sparse_chains
 from spacy_bcrf.loading import find_labeler, make_examples
@@ -136,7 +137,7 @@ class Extended(Result):
     problems: dict[int, str]
 
     def __repr__(self) -> str:
-        left_out = f", {len(self.problems):,} documents left out" if self.problems else ""
+        left_out = f", {counted(len(self.problems), 'document')} left out" if self.problems else ""
         return f"mean loss a document: {self.losses[0]:.3f} to {self.losses[-1]:.3f}{left_out}"
 
 

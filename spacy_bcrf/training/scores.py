@@ -37,7 +37,7 @@ class KeptScores(NamedTuple):
         cut = f", {self.n_cut:,} spans cut tokens" if self.n_cut else ""
         return (
             f"{self.name}: {counted(self.n_texts, 'text')}, {counted(self.n_tokens, 'token')}, "
-            f"{self.n_silent:,} without scores, {self.n_failed:,} texts failed{cut}; "
+            f"{self.n_silent:,} without scores, {counted(self.n_failed, 'text')} failed{cut}; "
             f"kept in {self.cache}"
         )
 

@@ -42,7 +42,7 @@ def test_a_good_file_from_spacys_command_line(folder):
 
 def test_a_malformed_file(folder):
     (folder / "bad.conll").write_text(GOOD + "oops\n")
-    problem = "bad.conll:5: 1 columns; expected 2, separated by tabs, as in line 1"
+    problem = "bad.conll:5: 1 column; expected 2, separated by tabs, as in line 1"
     result = run("bad.conll", "bad.spacy", exit_code=1)
     assert result.stdout == "" and result.stderr.startswith(
         f"{problem}\nbad.spacy: not written, because 1 of 2 sentences have a problem; "
@@ -174,7 +174,7 @@ def test_raw_text_is_named(folder):
     # A row of other columns among tags is still that.
     for name, text, line in ("row.txt", "EU\tO\noops\n", 2), ("word.conll", "EU\n", 1):
         (folder / name).write_text(text)
-        assert run(name, "o.spacy", exit_code=1).stderr.startswith(f"{name}:{line}: 1 columns;")
+        assert run(name, "o.spacy", exit_code=1).stderr.startswith(f"{name}:{line}: 1 column;")
 
 
 @pytest.mark.parametrize(

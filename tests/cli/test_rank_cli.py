@@ -240,7 +240,7 @@ def test_skip_bad(pipeline, folder):
     assert "texts.jsonl:7: no JSON: " in stopped.output
     assert not list(folder.glob("*out.jsonl*"))
     skipped = run(*args, "--skip-bad")
-    assert "skipped 1 bad texts, the first: texts.jsonl:7: no JSON: " in skipped.output
+    assert "skipped 1 bad text, the first: texts.jsonl:7: no JSON: " in skipped.output
     assert len((folder / "out.jsonl").read_text().splitlines()) == len(TEXTS)
 
 

@@ -160,7 +160,7 @@ def test_tags(corpus):
     assert rows[None]["recall"]["value"] == pytest.approx(34 / 35, abs=1e-6)
     assert rows["V"]["precision"]["value"] == pytest.approx(8 / 9, abs=1e-6)
     assert rows["N"]["recall"]["value"] == pytest.approx(18 / 19, abs=1e-6)
-    assert any("1 predictions of tagger" in note for note in report["notes"])
+    assert any("1 prediction of tagger" in note for note in report["notes"])
     page = (corpus / "report.html").read_text(encoding="utf8")
     assert "Token accuracy" in page and "Partial matches" not in page
     assert "F 97.14" in output
@@ -228,7 +228,7 @@ def test_other_tokens_are_reported(corpus):
     docs = [*make_docs(vocab), doc]
     write("dev.spacy", docs)
     result = run("model", "dev.spacy", "--pipe", "ner", "-o", "report.json")
-    note = "1 documents have other tokens in dev.spacy. "
+    note = "1 document has other tokens in dev.spacy. "
     assert [x for x in read(corpus / "report.json")["notes"] if x.startswith(note)]
     assert f"Note: {note}" in result.stderr
     page = command("review")("model", "dev.spacy", "-p", "ner", "-o", "page.html").stdout

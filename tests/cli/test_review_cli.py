@@ -170,7 +170,7 @@ def test_counts(pipeline, folder):
     write_all([Doc(spacy.blank("xx").vocab), spacy.blank("xx")(TEXTS[0])], folder / "texts.spacy")
     result = run(pipeline / "model", "texts.spacy", "-p", "ner", "-o", "page.html")
     assert re.fullmatch(
-        r"page\.html: 1 docs, 2 predicted spans, \d+ suggestions; 1 empty docs left out\n",
+        r"page\.html: 1 doc, 2 predicted spans, \d+ suggestions; 1 empty doc left out\n",
         result.stdout,
     )
 

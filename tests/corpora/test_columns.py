@@ -97,14 +97,14 @@ def test_only_tabs_and_blanks_separate_columns():
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("a\tO\n\nb", r"f.conll:3: 1 columns; expected 2, separated by tabs, as in line 1"),
+        ("a\tO\n\nb", r"f.conll:3: 1 column; expected 2, separated by tabs, as in line 1"),
         ("a X O\nb O", r"f.conll:2: 2 columns; expected 3, separated by blanks, as in line 1"),
-        ("a\tO\n\xa0\nb\tO", r"f.conll:2: 1 columns; expected 2"),
+        ("a\tO\n\xa0\nb\tO", r"f.conll:2: 1 column; expected 2"),
         ("a\tO\n\tO", r"f.conll:2: empty word; expected one in column 1"),
         ("a\tO\n \tO", r"f.conll:2: empty word"),
         (
             "-DOCSTART-\n\na",
-            r"f.conll:3: 1 columns; column 1 is chosen for the word and the entity tag; expected",
+            r"f.conll:3: 1 column; column 1 is chosen for the word and the entity tag; expected",
         ),
     ],
 )

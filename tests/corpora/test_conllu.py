@@ -122,7 +122,7 @@ def test_empty_nodes_are_counted_but_no_tokens():
 @pytest.mark.parametrize(
     "rows, message",
     [
-        (["1 Dogs _ NOUN _ _ _ _ _ _"], r"f.conllu:1: 1 columns; expected 10, separated by tabs"),
+        (["1 Dogs _ NOUN _ _ _ _ _ _"], r"f.conllu:1: 1 column; expected 10, separated by tabs"),
         ([row(1, "a") + "\t_"], r"f.conllu:1: 11 columns; expected 10"),
         ([row(1, "a"), row(1, "b")], r"f.conllu:2: word 1; expected 2"),
         ([row(1, "a"), row(3, "b")], r"f.conllu:2: word 3; expected 2"),

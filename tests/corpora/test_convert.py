@@ -149,7 +149,7 @@ def test_the_output_must_be_a_spacy_file(tmp_path):
 def test_a_failure_leaves_the_output_unchanged(tmp_path, monkeypatch):
     run(tmp_path, "a\tO")
     before = (tmp_path / "out.spacy").read_bytes()
-    with pytest.raises(CorpusError, match=r"1.txt:2: 1 columns"):
+    with pytest.raises(CorpusError, match=r"1.txt:2: 1 column"):
         run(tmp_path, "a\tO", "b\tO\nc")
 
     def to_full_disk(docs, path):

@@ -270,7 +270,7 @@ def test_labels_apart_from_their_prefixes_are_named(tmp_path, rows):
 
 
 def test_a_word_with_its_tag_on_each_line_is_no_sentence(tmp_path):
-    with pytest.raises(CorpusError, match=r"x.iob:1: 1 columns"):
+    with pytest.raises(CorpusError, match=r"x.iob:1: 1 column"):
         read(tmp_path, "x.iob", "Ada|B-PER\nLee|I-PER\n\nleft|O\n")
 
 

@@ -12,6 +12,7 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import NamedTuple
 
+from bcrf.chain.potentials import counted
 from bcrf.io.text import CorpusError, Line
 from spacy_bcrf.annotation.tag_forms import MISSING, STANDARD, find_form
 from spacy_bcrf.corpora.reading import Reading
@@ -340,7 +341,7 @@ class _Builder:
             self.word, self.tag, self.ents = found
         if len(row) != self.n_columns:
             return (
-                f"{len(row)} columns; expected {self.n_columns}, separated by "
+                f"{counted(len(row), 'column')}; expected {self.n_columns}, separated by "
                 f"{'tabs' if self.tabs else 'blanks'}, as in line {self.first_row}"
             )
         if not row[self.word].strip(" "):
@@ -382,14 +383,15 @@ def _find_columns(
     """Return the indices of word, tag and entity tags in a row, or what is wrong with it."""
     given = [("word", word_column), ("tag", tag_column), *(("entity tag", n) for n in ent_columns)]
     found: dict[int, str] = {}
+    n = counted(n_columns, "column")
     for what, column in given:
         if column or what == "word":
             if not 1 <= abs(column) <= n_columns:
-                return f"{n_columns} columns; column {column} for the {what} does not exist"
+                return f"{n}; column {column} for the {what} does not exist"
             index = (column - (column > 0)) % n_columns
             if index in found:
                 return (
-                    f"{n_columns} columns; column {index + 1} is chosen for the {found[index]} and "
+                    f"{n}; column {index + 1} is chosen for the {found[index]} and "
                     f"the {what}; expected different columns"
                 )
             found[index] = what

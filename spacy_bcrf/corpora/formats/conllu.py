@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from spacy.parts_of_speech import IDS  # type: ignore[import-not-found]
 
+from bcrf.chain.potentials import counted
 from bcrf.io.text import CorpusError, Line
 from spacy_bcrf.annotation.tag_forms import are_tags
 from spacy_bcrf.corpora.reading import Reading
@@ -168,7 +169,8 @@ class _Builder:
         columns = line.text.split("\t")
         if len(columns) != len(_COLUMNS):
             raise line.error(
-                f"{len(columns)} columns; expected 10, separated by tabs: {' '.join(_COLUMNS)}"
+                f"{counted(len(columns), 'column')}; expected 10, separated by tabs: "
+                f"{' '.join(_COLUMNS)}"
             )
         if not columns[1]:
             raise line.error("empty FORM; expected a word")
