@@ -64,6 +64,9 @@ template <class R> struct Precision {
 
     // The largest number up to which R, and so float, counts tokens.
     static constexpr int MOST_COUNTED = 1 << 24;
+
+    // Streams: bounds of a probability are one number if they differ by less.
+    static constexpr double SAME = 1e-9;
 };
 
 // The exponents of wide numbers m 2^e, which R holds too.

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../shared/precision.hh"
 #include "templates.hh"
 
 namespace bcrf {
@@ -139,7 +140,7 @@ struct StreamSpan {
 class Stream {
     using Row = std::vector<double>;
     static constexpr double NEVER = StreamRules::NEVER;
-    static constexpr double NEGLIGIBLE = 1e-9;  // difference of probabilities
+    static constexpr double SAME = Precision<double>::SAME;
 
     struct Token {
         int kind;
@@ -380,7 +381,7 @@ class Stream {
     }
 
     // Set bounds of the probability that a chain has these tags from a token on, and that the token after them has
-    // not the tag `inside`, if that is not -1. They are exact up to NEGLIGIBLE unless it is below `least`, whatever follows.
+    // not the tag `inside`, if that is not -1. They are exact up to SAME unless it is below `least`, whatever follows.
     void bound(int c, long long start, const std::vector<int>& tags, int inside, double least, double& low,
                double& high) {
         high = 1;
@@ -404,7 +405,7 @@ class Stream {
                     high = std::max(high, given_[t]);
                 }
             low = high;
-            if (std::abs(high - least_given) < NEGLIGIBLE) return;  // whatever follows
+            if (std::abs(high - least_given) < SAME) return;  // whatever follows
         }
         const size_t last = row(c, length() - 1);
         double total = 0, mean = 0;
