@@ -76,6 +76,7 @@ export class PairTable {
     // there are told apart without a look at `data`.
     const bits = 33 - Math.clz32(count);
     this.data = data;
+    this.n = 0;
     this.shift = 32 - bits;
     this.places = 2 ** (32 - Math.clz32(data.length)) - 1;
     this.slots = new Int32Array(2 ** bits);
@@ -85,6 +86,7 @@ export class PairTable {
     let at = (Math.imul(low, 0x85ebca6b) + Math.imul(high, 0xc2b2ae35)) >>> this.shift;
     while (slots[at]) at = (at + 1) & (slots.length - 1);
     slots[at] = (Math.imul(low ^ high, 0x9e3779b1) & ~this.places) | (place + 1);
+    ++this.n;
   }
   // Return the place of a pair, or -1.
   find(low, high) {
@@ -95,6 +97,21 @@ export class PairTable {
       if ((slot & ~places) === mark && data[place] === low && data[place + 1] === high) return place;
     }
     return -1;
+  }
+  forget() {
+    this.n = 0;
+    this.slots.fill(0);
+  }
+  // Append a pair to a table that has nothing else, and return its number.
+  add(low, high) {
+    const { n } = this;
+    if (2 * n === this.data.length) {
+      Object.assign(this, new PairTable(enlarged(this.data), 2 * n));
+      for (let k = 0; k < n; ++k) this.enter(2 * k);
+    }
+    this.data.set([low, high], 2 * n);
+    this.enter(2 * n);
+    return n;
   }
 }
 

@@ -1,7 +1,7 @@
 // The keys of features, and the scores of tags. Mirrors spacy_bcrf/sparse/features.py and bcrf/kernels/cpu/sparse/scores.hh.
 
 import { split } from "./characters.js";
-import { enlarged, hash, hashText, mix } from "./hash.js";
+import { PairTable, enlarged, hash, hashText, mix } from "./hash.js";
 import { Weights } from "./weights.js";
 import { column, findPlaces, wordAttribute } from "./word_attributes.js";
 
@@ -9,7 +9,6 @@ const REACH = 8; // largest distance of the words of a gram
 const WIDEST = 3; // words of a gram
 const KEPT = 2; // words of a gram whose sums are kept; longer ones are rarely seen again
 const BLOCK = 1024; // tokens between two looks at the memory
-const ROOM = 2 ** 15; // more than words
 const MOST_WORDS = 30000, MOST_SUMS = 8e6; // kept at once
 
 // The hashed values of words, or of tokens of a document, by attribute. A: number of attributes.
@@ -79,8 +78,8 @@ export class Scores {
     // Of each template part: its values, and which of them count.
     this.given = Array.from({ length: Math.max(0, ...spec.templates.map(({ parts }) => parts.length)) }, () => ({ values: null, from: 0, to: 0 }));
     this.words = new Values(attributes.length);
-    // By width, the numbers of grams by a shorter one and a last word, and their sums (grams, groups, T).
-    this.grams = this.widths.map(() => new Map());
+    // By width, the grams as pairs of a shorter one and a last word, and their sums (grams, groups, T).
+    this.grams = this.widths.map(() => new PairTable(new Int32Array(2048), 1024));
     this.sums = this.widths.map(() => new Float32Array(65536));
     this.sum = new Float32Array(T);
     this.forget();
@@ -114,7 +113,7 @@ export class Scores {
     this.ids = new Map(); // by values in other columns, in maps of their own, of words
     this.outside = new Map(); // of places outside of the text
     this.words.forget();
-    for (const grams of this.grams) grams.clear();
+    for (const grams of this.grams) grams.forget();
   }
   // Append the hash that spaCy's vocabulary has of a string: symbols have small ones. None for "".
   addColumn(text) {
@@ -176,14 +175,13 @@ export class Scores {
   // Add a gram, and return its number: the words ids[k ..], of which `shorter` is the gram without the last one.
   addGram(w, shorter, ids, k) {
     const groups = this.widths[w], grams = this.grams[w], { T } = this;
-    let at = grams.size * groups.length * T;
+    let at = grams.n * groups.length * T;
     while (at + groups.length * T > this.sums[w].length) this.sums[w] = enlarged(this.sums[w]);
     for (const group of groups) {
       this.sumGram(w, group, shorter, ids, k, this.sums[w], at);
       at += T;
     }
-    grams.set(shorter * ROOM + ids[k + w], grams.size);
-    return grams.size - 1;
+    return grams.add(shorter, ids[k + w]);
   }
   // Set out[at ..] to the sums of a gram's features.
   sumGram(w, { shorter: group, templates }, shorter, ids, k, out, at) {
@@ -201,7 +199,10 @@ export class Scores {
     for (let k = 0; k < n; ++k) ids[k] = this.idAt(doc, begin - this.before + k, columns);
     for (let w = 1; w < Math.min(KEPT, this.widths.length); ++w) {
       const list = new Int32Array(n - w), shorter = found[w - 1], grams = this.grams[w];
-      for (let k = 0; k < n - w; ++k) list[k] = grams.get(shorter[k] * ROOM + ids[k + w]) ?? this.addGram(w, shorter[k], ids, k);
+      for (let k = 0; k < n - w; ++k) {
+        const place = grams.find(shorter[k], ids[k + w]);
+        list[k] = place < 0 ? this.addGram(w, shorter[k], ids, k) : place >> 1;
+      }
       found.push(list);
     }
     return found;
@@ -214,7 +215,7 @@ export class Scores {
     const read = this.needsDoc && { ...doc, lower: doc.words.map((word) => this.characters.lower(word)), columns, pooled };
     const listed = read && this.ofDoc.map((values) => values && Values.of(values(read)));
     for (let begin = from; begin < to; begin += BLOCK) {
-      const nSums = this.widths.reduce((sum, groups, w) => sum + groups.length * T * this.grams[w].size, 0);
+      const nSums = this.widths.reduce((sum, groups, w) => sum + groups.length * T * this.grams[w].n, 0);
       if (this.words.n > MOST_WORDS || nSums > MOST_SUMS) this.forget();
       const end = Math.min(begin + BLOCK, to), found = this.findGrams(doc, columns, begin, end);
       for (let i = begin; i < end; ++i) {

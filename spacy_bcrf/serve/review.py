@@ -89,7 +89,7 @@ def review_page(
 ) -> tuple[str, str]:
     """Return the page of `read_predictions`, which keeps work by its hash, and counts as text.
 
-    labels: of the spans, complete after the last one is read. what: which spans, for the counts.
+    labels: they are complete after the last span is read. what: which spans, for the counts.
     """
     found = list(predictions)
     documents = [document for document in found if document["starts"]]
