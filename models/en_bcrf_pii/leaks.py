@@ -16,7 +16,8 @@ import numpy as np
 import spacy
 
 from bcrf.io.extras import require
-from spacy_bcrf.privacy.redact import Region, redact
+from spacy_bcrf.privacy.occurrences import Region
+from spacy_bcrf.privacy.redact import redact
 
 from .documents import UNSEEN, Document, read_json_lines, read_markup
 

@@ -9,7 +9,8 @@ from bcrf.io.extras import require
 from spacy_bcrf.loading import annotate_before
 from spacy_bcrf.pipeline.span_recognizers import EntityRecognizer
 
-from .redact import Region, find_regions
+from .occurrences import Region
+from .redact import find_regions
 
 _presidio = require("presidio_analyzer", "presidio")
 _Base: Any = _presidio.EntityRecognizer

@@ -10,20 +10,17 @@ from spacy_bcrf.annotation.folding import Folded, StringIndex
 from spacy_bcrf.pipeline.identifier_recognizer import IdentifierRecognizer
 from spacy_bcrf.pipeline.stream import Final
 
-from .recall_promise import choose_promise, find_labels
-from .redact import (
+from .occurrences import (
     MIN_POOLED,
-    Redacted,
     Region,
     String,
     Words,
-    add_literals,
-    find_left,
     find_strings,
     merge_regions,
     merge_repeats,
-    replace_regions,
 )
+from .recall_promise import choose_promise, find_labels
+from .redact import Redacted, add_literals, find_left, replace_regions
 from .replacer import Replacer
 from .vault import Vault
 

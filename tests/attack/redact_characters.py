@@ -17,7 +17,8 @@ import numpy as np
 import spacy
 from spacy.tokens import Doc
 
-from spacy_bcrf.privacy.redact import Redacted, Region, replace_spans
+from spacy_bcrf.privacy.occurrences import Region
+from spacy_bcrf.privacy.redact import Redacted, replace_spans
 from spacy_bcrf.privacy.replacer import STYLES, Replacer
 
 REPLACERS = [Replacer(style, b"key") for style in STYLES]

@@ -16,8 +16,9 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_bcrf.judging.folds import train_sparse_chain
+from spacy_bcrf.privacy.occurrences import Region
 from spacy_bcrf.privacy.recall_promise import find_promise
-from spacy_bcrf.privacy.redact import Region, find_private_spans, replace_spans
+from spacy_bcrf.privacy.redact import find_private_spans, replace_spans
 from spacy_bcrf.privacy.redact_stream import RedactionStream
 from spacy_bcrf.privacy.replacer import Replacer
 from spacy_bcrf.privacy.restore import Restorer, TextChange, restore

@@ -447,7 +447,7 @@ def test_documents_of_both_parts_are_counted(tmp_path):
         DocBin(docs=docs).to_disk(tmp_path / f"{name}.spacy")
     parts = "-t", tmp_path / "train.spacy", "-d", tmp_path / "dev.spacy"
     result = run("-o", tmp_path / "c.cfg", *parts)
-    assert f"1 of 2 documents of {parts[3]} are in {parts[1]} too" in result.output
+    assert f"1 of 2 documents of {parts[3]} is in {parts[1]} too" in result.output
 
 
 def test_names_and_texts(tmp_path):

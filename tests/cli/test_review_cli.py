@@ -398,6 +398,7 @@ def test_what_redact_replaces_and_what_it_leaves(pipeline, folder, nlp):
 
 def test_the_page_has_what_redact_finds_by_earlier_components_and_a_promise(pipeline, folder):
     """The whole file is one text, as for `redact`."""
+    pytest.importorskip("phonenumbers", reason="needs the extra identifiers")
     nlp = spacy.load(pipeline / "model")
     nlp.add_pipe("bcrf_identifiers", before="ner")
     ner = nlp.get_pipe("ner")

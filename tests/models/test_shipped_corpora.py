@@ -30,7 +30,7 @@ from models.es_bcrf_clinical import convert as clinical
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.annotation.identifiers import LABELS as OF_IDENTIFIERS
 from spacy_bcrf.annotation.identifiers import Identifiers
-from spacy_bcrf.privacy.redact import Region
+from spacy_bcrf.privacy.occurrences import Region
 
 
 def test_a_corpus_keeps_its_own_labels(tmp_path):

@@ -14,7 +14,8 @@ from spacy_bcrf.annotation.misaligned import MisalignedSpan, add_misaligned, fin
 from spacy_bcrf.judging.evaluation import CORRECT, evaluate, read_annotations, read_gold_spans
 from spacy_bcrf.pipeline.scorers import score_entities, score_spans
 from spacy_bcrf.privacy.leaks import measure_leaks
-from spacy_bcrf.privacy.redact import Redacted, Region
+from spacy_bcrf.privacy.occurrences import Region
+from spacy_bcrf.privacy.redact import Redacted
 from spacy_bcrf.promises.evidence import Evidence
 
 VOCAB = spacy.blank("en").vocab

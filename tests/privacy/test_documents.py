@@ -21,7 +21,8 @@ from spacy_bcrf.judging.folds import train_sparse_chain
 from spacy_bcrf.privacy.documents import change_texts, read_document
 from spacy_bcrf.privacy.file_parts import read_sources
 from spacy_bcrf.privacy.nodes import double_quotes
-from spacy_bcrf.privacy.redact import Redactor, Region, redact, replace_texts
+from spacy_bcrf.privacy.occurrences import Region
+from spacy_bcrf.privacy.redact import Redactor, redact, replace_texts
 from spacy_bcrf.privacy.replacer import Replacer
 from spacy_bcrf.privacy.restore import restore
 from spacy_bcrf.privacy.vault import Vault

@@ -19,15 +19,8 @@ from spacy_bcrf.pipeline.factories import NER_MODEL
 from spacy_bcrf.pipeline.settings import Control
 from spacy_bcrf.privacy.documents import read_document
 from spacy_bcrf.privacy.leaks import measure_leaks
-from spacy_bcrf.privacy.redact import (
-    Redacted,
-    Region,
-    Words,
-    find_strings,
-    redact,
-    replace_spans,
-    replace_texts,
-)
+from spacy_bcrf.privacy.occurrences import Region, Words, find_strings
+from spacy_bcrf.privacy.redact import Redacted, redact, replace_spans, replace_texts
 from spacy_bcrf.privacy.replacer import Replacer
 
 NAMES = ("Ann Lee", "Bob Ray", "Eve May", "Ida Fox")

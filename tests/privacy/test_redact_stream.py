@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from spacy_bcrf.bulk.predictor import predict_all
 from spacy_bcrf.pipeline.settings import Setting
 from spacy_bcrf.pipeline.stream import TOLERANCE
+from spacy_bcrf.privacy.occurrences import String
 from spacy_bcrf.privacy.recall_promise import find_promise
-from spacy_bcrf.privacy.redact import String, find_private_spans, redact
+from spacy_bcrf.privacy.redact import find_private_spans, redact
 from spacy_bcrf.privacy.redact_stream import RedactionStream
 from spacy_bcrf.privacy.restore import restore
 from spacy_bcrf.privacy.vault import Vault

@@ -10,7 +10,8 @@ import spacy
 
 from spacy_bcrf.privacy import vault as vault_module
 from spacy_bcrf.privacy.dates import draw_days, shift_date
-from spacy_bcrf.privacy.redact import Region, replace_spans
+from spacy_bcrf.privacy.occurrences import Region
+from spacy_bcrf.privacy.redact import replace_spans
 from spacy_bcrf.privacy.replacer import Replacer
 from spacy_bcrf.privacy.restore import restore
 from spacy_bcrf.privacy.vault import Vault
