@@ -5,9 +5,9 @@
 O of a corpus only denies the labels that the corpus annotates. The chain learns no identifiers,
 because `bcrf_identifiers` finds them. Training reads the sentences of Presidio's even templates,
 and the test reads the odd ones. Presidio's sentences get other values, and contextual-anonymizer
-other names. dev.spacy has documents that training does not read, and no made ones, which would be
-too easy. Promises of a kind of document are fitted on kinds/KIND.spacy. The lists lack some names,
-so the pipeline also learns names that are in no list.
+other names. dev.spacy has documents that training does not read, and none of frames.py, which would
+be too easy. Promises of a kind of document are fitted on kinds/KIND.spacy. The lists lack some
+names, so the pipeline also learns names that are in no list.
 """
 
 from __future__ import annotations
