@@ -1,7 +1,6 @@
 """Trained pipelines: loading, saving, the choice of a component, and gold examples for it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -12,7 +11,7 @@ import srsly
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import load_config, registry
+from spacy.util import registry
 
 from bcrf.io.atomic import replacing, replacing_folder
 from bcrf.io.text import CorpusError
@@ -37,11 +36,9 @@ def load_pipeline(model: str | Path) -> Language:
         lacks = [file.name for file in files if Path(model).is_dir() and not file.is_file()]
         if lacks:
             raise ValueError(f"{model}: is no pipeline: it has no {lacks[0]}{hint}") from None
-        named = ["meta.json", "vocab"]
-        with suppress(ValueError, KeyError, OSError):
-            named += load_config(files[0])["nlp"]["pipeline"]
-        damaged = find_damaged(model, named)
-        raise ValueError(f"{damaged}: the pipeline cannot be loaded: {error}{hint}") from None
+        raise ValueError(
+            f"{find_damaged(model)}: the pipeline cannot be loaded: {error}{hint}"
+        ) from None
 
 
 def save_pipeline(nlp: Language, folder: Path) -> None:

@@ -109,7 +109,8 @@ export class PairTable {
       Object.assign(this, new PairTable(enlarged(this.data), 2 * n));
       for (let k = 0; k < n; ++k) this.enter(2 * k);
     }
-    this.data.set([low, high], 2 * n);
+    this.data[2 * n] = low;
+    this.data[2 * n + 1] = high;
     this.enter(2 * n);
     return n;
   }

@@ -213,6 +213,7 @@ class Writer:
 def read_corpus(path: Path, values: Values) -> list[Document]:
     """Return the documents of a corpus with our labels. What need not be masked is no span."""
     found = []
+    left = re.compile(rf"\b(?:{'|'.join(map(re.escape, [*NATIONS, *values.countries]))})\b")
     for one in read_json_lines(path):
         spans = []
         for span in one["spans"]:
@@ -223,12 +224,7 @@ def read_corpus(path: Path, values: Values) -> list[Document]:
                 spans.append((span["start"], span["end"], label))
         # Annotators leave some nationalities and countries.
         marked = {i for a, b, _ in spans for i in range(a, b)}
-        left = "|".join(map(re.escape, [*NATIONS, *values.countries]))
-        spans += [
-            (m.start(), m.end(), "")
-            for m in re.finditer(rf"\b(?:{left})\b", one["text"])
-            if m.start() not in marked
-        ]
+        spans += [(*m.span(), "") for m in left.finditer(one["text"]) if m.start() not in marked]
         document = split_titles(Document(one["text"], sorted(spans), path.parent.name))
         if path.parent.name == "contextual-anonymizer":
             document = rename(document, values)

@@ -26,7 +26,7 @@ DEV, STRANGERS, UNSEEN = (
     Path(__file__).with_name(f"{name}.txt") for name in ("dev", "strangers", "unseen")
 )
 OURS = {"PLACE": "GPE", "DATE": "DATE_TIME", "OTHER": "MISC"}
-"""Our labels for those of authors who had not seen ours."""
+"""Our labels for those that the other authors used."""
 _MARKUP = re.compile(r"⟦([A-Z_]*)\|([^⟧]*)⟧")
 
 

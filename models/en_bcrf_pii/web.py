@@ -20,7 +20,7 @@ TITLES = ("Mr.", "Mrs.", "Ms.", "Dr.", "Mr", "Mrs", "Ms", "Dr", "Prof.", "Miss")
 NEAR = 2
 """Words between a month and the numbers of its date."""
 GAP = 2
-"""Most characters between two words of a text: those of a contraction are not always there."""
+"""Most characters between two words. The text may lack a word: it has `im` for `in dem`."""
 OF_DATE = {*WORDS["months"], *WORDS["long months"], *(f"{x}." for x in WORDS["months"])}
 _NUMBER = re.compile(r"\d{3}|\d[/.:-]\d")
 _QUANTITY = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?|\d+\.\d\d?%?")

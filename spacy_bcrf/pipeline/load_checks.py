@@ -1,6 +1,5 @@
 """Checks of a saved component: damaged files, tags and the shapes of weights."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,13 @@ from spacy_bcrf.layers.head import param_shapes
 from spacy_bcrf.layers.protocol import LabelingModel
 
 
-def find_damaged(folder: str | Path, names: Iterable[str] = ("",)) -> Path:
-    """Return the first file that spaCy and thinc cannot read, else the folder.
-
-    names: of files and folders in it that may have one, by default all.
-    """
+def find_damaged(folder: str | Path) -> Path:
+    """Return the first file of a pipeline that spaCy and thinc cannot read, else the folder."""
     readers = dict.fromkeys(("meta.json", "strings.json", "cfg"), srsly.read_json)
     readers |= dict.fromkeys(("model", "key2row", "lookups.bin"), srsly.read_msgpack)
-    paths = [Path(folder, name) for name in names]
-    for file in sorted(file for path in paths for file in (path, *path.rglob("*"))):
+    for file in sorted(filter(Path.is_file, Path(folder).rglob("*"))):
         try:
-            if file.is_file():
-                readers.get(file.name, Path)(file)
+            readers.get(file.name, Path)(file)
         except Exception:  # msgpack raises different types
             return file
     return Path(folder)

@@ -48,7 +48,7 @@ class Words(NamedTuple):
 class String(NamedTuple):
     """A folded string to replace. is_word: only of a found string, so not in lower case.
 
-    name: the found string of which it is another form, empty for none.
+    name: the found string if this one is another form of it, else empty.
     """
 
     text: str
@@ -116,7 +116,7 @@ def _find_forms(text: str, n_names: int) -> Callable[[str], Iterable[str]]:
 def merge_repeats(
     words: Words, spans: Sequence[Region], inside: NDArray, markup: str = ""
 ) -> tuple[list[Region], list[String]]:
-    """Return spans and repeats, merged, and the strings, also those that only a markup has.
+    """Return the merged spans and repeats, and the strings to replace in the text or its markup.
 
     Repeats are all occurrences of strings whose pooled posterior is large enough, of another form
     together with the found string. inside: (n,) the probability that a token is in a span.

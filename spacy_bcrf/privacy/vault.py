@@ -45,7 +45,7 @@ class Names:
         self._others: dict[str, list[tuple[str, ...]]] = {}  # by word and initial
 
     def find(self, words: tuple[str, ...], is_name: bool) -> set[int]:
-        """Return the numbers of equal names, or else of those that can be of the same person."""
+        """Return the numbers of equal names, else of names that may mean the same person."""
         if words in self._numbers or not is_name:
             return self._numbers.get(words, set())
         keys = [*(word for word in words if len(word) > 1), ""] if _is_long(words) else words
